@@ -1,0 +1,253 @@
+//! `Call`: one call of a client on its way through the nodes, one hold a step.
+
+use crate::cluster::Answer;
+use crate::cluster::Client;
+use crate::cluster::Hop;
+use crate::command::Operation;
+use crate::error::Error;
+use crate::limits::REDIRECTS_BEFORE_GATE;
+use crate::limits::REDIRECTS_MAX;
+use crate::limits::TRY_AGAIN_RETRIES;
+use crate::migration::Down;
+use crate::migration::MoveId;
+use crate::migration::Route;
+use crate::node::Asking;
+use crate::node::Attempt;
+use crate::node::Attempted;
+use crate::node::Executed;
+use crate::node::Redirected;
+use crate::shard::Value;
+use crate::slot::Slot;
+use crate::sync::back_off;
+use crate::time::Clock;
+use crate::time::nanos_of;
+use crate::topology::GatePass;
+use crate::topology::NodeId;
+
+/// A call on its way. `None` in `operation` means that it has ended.
+pub(crate) struct Call<'c, V: Value + ?Sized, O> {
+    client: &'c Client<V>,
+    operation: Option<O>,
+    attempt: Attempt,
+    at: NodeId,
+    /// The next step pulls the keys back from this node, under this move.
+    pull: Option<(NodeId, MoveId)>,
+    redirects: u32,
+    try_agains: u32,
+    asked_around: bool,
+    /// Until when the call waits out `TRYAGAIN`, once it does.
+    wait_until: Option<u64>,
+    gate: Option<GatePass<'c>>,
+}
+
+/// How a call ended: its answer, or an error with the operation that was not run.
+pub(crate) type Ended<O, T> = Result<T, (Error, O)>;
+
+impl<'c, V, O> Call<'c, V, O>
+where
+    V: Value + ?Sized,
+    O: Operation<V> + Send,
+    O::Output: Send,
+{
+    pub(crate) fn new(client: &'c Client<V>, slot: Slot, operation: O) -> Self {
+        let first = client.first_node(slot);
+        Self { operation: Some(operation), ..Self::at(client, first, client.attempt(slot)) }
+    }
+
+    /// A call whose first attempt, at this node, is being made.
+    fn at(client: &'c Client<V>, at: NodeId, attempt: Attempt) -> Self {
+        Self {
+            client,
+            operation: None,
+            attempt,
+            at,
+            pull: None,
+            redirects: 0,
+            try_agains: 0,
+            asked_around: false,
+            wait_until: None,
+            gate: None,
+        }
+    }
+
+    /// Makes the first attempt, which nearly always serves, and goes on from there if it does not.
+    #[inline]
+    pub(crate) fn begin(client: &'c Client<V>, slot: Slot, operation: O) -> Ended<O, O::Output> {
+        if client.trace.is_some() {
+            return Self::new(client, slot, operation).run();
+        }
+        let (first, attempt) = (client.first_node(slot), client.attempt(slot));
+        match client.roster.execute(client.roster.known(first), attempt, operation) {
+            Ok(Executed::Done(output)) => Ok(output),
+            executed => Self::at(client, first, attempt).go_on_from(executed),
+        }
+    }
+
+    #[cold]
+    fn go_on_from(mut self, executed: Attempted<O, O::Output>) -> Ended<O, O::Output> {
+        match self.take(executed) {
+            Some(ended) => ended,
+            None => self.run(),
+        }
+    }
+
+    /// Goes on until the end.
+    pub(crate) fn run(mut self) -> Ended<O, O::Output> {
+        loop {
+            if let Some(ended) = self.step() {
+                return ended;
+            }
+        }
+    }
+
+    /// Asks one node, in one hold; an answer when the call has ended.
+    pub(crate) fn step(&mut self) -> Option<Ended<O, O::Output>> {
+        let operation = self.operation.take()?;
+        let roster = &self.client.roster;
+        let member = roster.known(self.at);
+        let executed = match self.pull.take() {
+            None => roster.execute(member, self.attempt, operation),
+            Some((target, id)) => {
+                let members = (member, roster.known(target));
+                roster.execute_pulled(members, id, self.attempt, operation)
+            }
+        };
+        self.take(executed)
+    }
+
+    /// Takes what an attempt came to.
+    fn take(&mut self, executed: Attempted<O, O::Output>) -> Option<Ended<O, O::Output>> {
+        match executed {
+            Ok(Executed::Done(output)) => {
+                self.trace(Answer::Served);
+                Some(Ok(output))
+            }
+            Ok(Executed::Redirect(redirected, operation)) => match self.follow(redirected) {
+                Ok(()) => self.go_on(operation),
+                Err(error) => Some(Err((error, operation))),
+            },
+            Ok(Executed::Pull(target, id, operation)) => {
+                self.trace(Answer::PullBack { target });
+                self.pull = Some((target, id));
+                self.go_on(operation)
+            }
+            Ok(Executed::Again(operation)) => {
+                self.trace(Answer::Again);
+                match self.count_redirect(self.at) {
+                    Ok(()) => self.go_on(operation),
+                    Err(error) => Some(Err((error, operation))),
+                }
+            }
+            Err((error, operation)) => {
+                self.trace(Answer::Refused);
+                Some(Err((error.into(), operation)))
+            }
+        }
+    }
+
+    fn go_on(&mut self, operation: O) -> Option<Ended<O, O::Output>> {
+        self.operation = Some(operation);
+        None
+    }
+
+    /// Decides which node is next.
+    #[cold]
+    fn follow(&mut self, redirected: Redirected) -> Result<(), Error> {
+        let slot = self.attempt.slot;
+        match redirected.route {
+            Route::Ask { target, id } => {
+                self.trace(Answer::Ask { target, id });
+                self.count_redirect(target)?;
+                self.attempt.asking = Asking::Move(id);
+                self.at = target;
+                Ok(())
+            }
+            Route::Moved { owner } => {
+                self.trace(Answer::Moved { owner });
+                self.count_redirect(owner)?;
+                self.attempt.asking = Asking::No;
+                let member = self.client.roster.known(self.at);
+                self.client.map.learn(slot, redirected.known, member);
+                // The map may know better than the node that answered.
+                let better = self.client.map.owner(slot).filter(|&known| known != self.at);
+                self.at = better.unwrap_or(owner);
+                Ok(())
+            }
+            Route::TryAgain | Route::Trimming => self.try_again(),
+            Route::CrossSlot => Err(Error::CrossSlot),
+            Route::ClusterDown(reason) => self.down(reason),
+            // `execute` runs these itself.
+            Route::Serve | Route::PullBack { .. } => Ok(()),
+        }
+    }
+
+    fn count_redirect(&mut self, to: NodeId) -> Result<(), Error> {
+        let roster = &self.client.roster;
+        roster.answers.count_redirect();
+        self.redirects += 1;
+        let nodes = u32::try_from(roster.node_count()).unwrap_or(u32::MAX);
+        if self.redirects > REDIRECTS_MAX.saturating_add(nodes) {
+            let (slot, redirects) = (self.attempt.slot, self.redirects);
+            return Err(Error::TooManyRedirects { slot, from: self.at, to, redirects });
+        }
+        if self.redirects > REDIRECTS_BEFORE_GATE && self.gate.is_none() {
+            self.gate = Some(roster.gate.enter(self.attempt.slot));
+        }
+        Ok(())
+    }
+
+    /// The keys are split. A call in the gate leaves it, so that the move can go on.
+    fn try_again(&mut self) -> Result<(), Error> {
+        let slot = self.attempt.slot;
+        self.trace(Answer::TryAgain);
+        self.client.roster.answers.count_try_again();
+        self.gate = None;
+        self.redirects = 0;
+        self.try_agains += 1;
+        if self.try_agains > TRY_AGAIN_RETRIES {
+            let now = self.client.roster.clock.nanos();
+            let wait_until = *self
+                .wait_until
+                .get_or_insert_with(|| now.saturating_add(nanos_of(self.client.waiting)));
+            if now >= wait_until {
+                return Err(Error::TryAgain { slot });
+            }
+            back_off(self.try_agains - TRY_AGAIN_RETRIES);
+        }
+        self.attempt.asking = Asking::No;
+        self.at = self.client.first_node(slot);
+        Ok(())
+    }
+
+    /// Before the error is believed, everybody is asked once.
+    fn down(&mut self, reason: Down) -> Result<(), Error> {
+        let slot = self.attempt.slot;
+        self.trace(Answer::Down);
+        let roster = &self.client.roster;
+        if !self.asked_around {
+            self.asked_around = true;
+            let learned = self
+                .client
+                .map
+                .ask_around(slot, roster.members().map(|member| member.view.get(slot)));
+            let owner = self.client.map.owner(slot).filter(|&owner| learned || owner != self.at);
+            if let Some(owner) = owner {
+                self.attempt.asking = Asking::No;
+                self.at = owner;
+                return Ok(());
+            }
+        }
+        Err(Error::ClusterDown { slot, reason })
+    }
+
+    #[inline]
+    fn trace(&self, answer: Answer) {
+        if let Some(trace) = &self.client.trace {
+            let asking = match self.attempt.asking {
+                Asking::No => None,
+                Asking::Move(id) => Some(id),
+            };
+            trace.push(Hop { slot: self.attempt.slot, node: self.at, asking, answer });
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Batches over any slots: hash all, prefetch, then run; atomic slot by slot only.
+
+use crate::cluster::Client;
+use crate::cluster::client::check_value;
+use crate::command::Get;
+use crate::command::GetAll;
+use crate::command::Remove;
+use crate::command::RemoveAll;
+use crate::command::SetAll;
+use crate::error::Error;
+use crate::limits::BATCH_WINDOW;
+use crate::shard::Handle;
+use crate::shard::Key;
+use crate::shard::Value;
+use crate::shard::prefetch_read;
+
+impl<V: Value + ?Sized> Client<V> {
+    /// Reads any keys, in their order. The keys of one slot are read at one instant, unless a move
+    /// splits them: then one by one.
+    ///
+    /// # Errors
+    /// The first error that a slot answered; see [`Error`].
+    pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Handle<V>>>, Error> {
+        let keys = self.hash_all(keys)?;
+        let mut found: Vec<Option<Handle<V>>> = vec![None; keys.len()];
+        self.each_slot(&keys, |group, places| {
+            let one = |key: Key<'_>| self.call(key.slot, Get { key });
+            if let [place] = places {
+                found[*place] = one(group[0])?;
+                return Ok(());
+            }
+            match self.call(group[0].slot, GetAll { keys: group.into() }) {
+                Ok(values) => {
+                    places.iter().zip(values).for_each(|(&place, value)| found[place] = value);
+                }
+                Err(Error::TryAgain { .. }) => {
+                    for (&place, &key) in places.iter().zip(group) {
+                        found[place] = one(key)?;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Writes any keys and clears their deadlines. The keys of one slot are written at one instant,
+    /// unless a move splits them: then one by one. Of two values of one key the later one stays.
+    ///
+    /// # Errors
+    /// The first error that a slot answered; the slots before it, in ascending order, are written,
+    /// and perhaps some keys of its own. Repeating the call is harmless. See [`Error`].
+    pub fn set_many<'v, K: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (K, V::Source<'v>)>,
+    ) -> Result<(), Error> {
+        let (names, values): (Vec<K>, Vec<V::Source<'v>>) = entries.into_iter().unzip();
+        values.iter().try_for_each(check_value::<V>)?;
+        let keys = self.hash_all(&names)?;
+        let mut values: Vec<_> = values.into_iter().map(Some).collect();
+        self.each_slot(&keys, |group, places| {
+            let values = places.iter().filter_map(|&place| values[place].take()).collect();
+            let set = SetAll { keys: group.into(), values };
+            match self.run(group[0].slot, set) {
+                Ok(()) => Ok(()),
+                Err((Error::TryAgain { .. }, set)) => {
+                    let singles = set.keys.iter().zip(set.values);
+                    singles.into_iter().try_for_each(|(key, value)| {
+                        let keys = std::slice::from_ref(key).into();
+                        self.call(key.slot, SetAll { keys, values: vec![value] })
+                    })
+                }
+                Err((error, _)) => Err(error),
+            }
+        })
+    }
+
+    /// Removes any keys; how many were there. The keys of one slot are removed at one instant,
+    /// unless a move splits them: then one by one.
+    ///
+    /// # Errors
+    /// The first error that a slot answered; the slots before it, in ascending order, are removed.
+    /// See [`Error`].
+    pub fn remove_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<usize, Error> {
+        let keys = self.hash_all(keys)?;
+        let mut count = 0;
+        self.each_slot(&keys, |group, _| {
+            match self.call(group[0].slot, RemoveAll { keys: group.into() }) {
+                Ok(removed) => count += removed,
+                Err(Error::TryAgain { .. }) => {
+                    for &key in group {
+                        count += usize::from(self.call(key.slot, Remove { key })?);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    fn hash_all<'k>(&self, keys: &'k [impl AsRef<[u8]>]) -> Result<Vec<Key<'k>>, Error> {
+        keys.iter().map(|key| self.key(key.as_ref())).collect()
+    }
+
+    /// Visits the keys slot by slot, ascending, with their places in the call, in the order of the
+    /// call; prefetches the headers of the slots that come next.
+    fn each_slot<'k>(
+        &self,
+        keys: &[Key<'k>],
+        mut visit: impl FnMut(&[Key<'k>], &[usize]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut places: Vec<usize> = (0..keys.len()).collect();
+        places.sort_by_key(|&place| keys[place].slot);
+        let sorted: Vec<Key<'k>> = places.iter().map(|&place| keys[place]).collect();
+        let prefetch = |key: &Key<'k>| {
+            let member = self.first_member(key.slot);
+            prefetch_read(std::ptr::from_ref(member.headers.get(key.slot)));
+        };
+        sorted.iter().take(BATCH_WINDOW).for_each(prefetch);
+        let mut start = 0;
+        for group in sorted.chunk_by(|one, next| one.slot == next.slot) {
+            let end = start + group.len();
+            let ahead = (start + BATCH_WINDOW)..(end + BATCH_WINDOW);
+            sorted.iter().take(ahead.end).skip(ahead.start).for_each(prefetch);
+            visit(group, &places[start..end])?;
+            start = end;
+        }
+        Ok(())
+    }
+}

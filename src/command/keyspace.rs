@@ -1,0 +1,77 @@
+//! Keys and their deadlines: presence, ttl, expire, persist.
+
+use std::slice;
+
+use crate::command::Access;
+use crate::command::Deadline;
+use crate::command::Operation;
+use crate::shard::Dropped;
+use crate::shard::Key;
+use crate::shard::Shard;
+use crate::shard::Value;
+use crate::time::NEVER;
+use crate::time::Now;
+
+/// Whether a key is there.
+pub(crate) struct Contains<'k> {
+    pub(crate) key: Key<'k>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for Contains<'_> {
+    type Output = bool;
+    const ACCESS: Access = Access::Read;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> bool {
+        shard.get(&self.key, now, dropped).is_some()
+    }
+}
+
+/// When a key expires.
+pub(crate) struct GetDeadline<'k> {
+    pub(crate) key: Key<'k>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for GetDeadline<'_> {
+    /// The deadline, and the time left at the moment of the call; nothing when there is no key.
+    type Output = Option<(u64, u64)>;
+    const ACCESS: Access = Access::Read;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+        let deadline = shard.get(&self.key, now, dropped)?.deadline();
+        let left = if deadline == NEVER { NEVER } else { deadline.saturating_sub(now.nanos()) };
+        Some((deadline, left))
+    }
+}
+
+/// Gives a key another deadline.
+pub(crate) struct SetDeadline<'k> {
+    pub(crate) key: Key<'k>,
+    pub(crate) deadline: Deadline,
+}
+
+impl<V: Value + ?Sized> Operation<V> for SetDeadline<'_> {
+    /// The deadline that the key had; nothing when there is no key.
+    type Output = Option<u64>;
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+        let entry = shard.get(&self.key, now, dropped)?;
+        let old = entry.deadline();
+        let deadline = self.deadline.resolve(Some(old), now);
+        entry.set_deadline(deadline);
+        shard.note_deadline(deadline);
+        Some(old)
+    }
+}

@@ -1,0 +1,85 @@
+//! Several keys of one slot in one hold: mget, mset, remove.
+
+use std::borrow::Cow;
+
+use crate::command::Access;
+use crate::command::Operation;
+use crate::shard::Dropped;
+use crate::shard::Entry;
+use crate::shard::Garbage;
+use crate::shard::Handle;
+use crate::shard::Key;
+use crate::shard::Shard;
+use crate::shard::Value;
+use crate::time::NEVER;
+use crate::time::Now;
+
+/// Reads the values of several keys at one instant.
+pub(crate) struct GetAll<'k> {
+    pub(crate) keys: Cow<'k, [Key<'k>]>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for GetAll<'_> {
+    type Output = Vec<Option<Handle<V>>>;
+    const ACCESS: Access = Access::Read;
+
+    fn keys(&self) -> &[Key<'_>] {
+        &self.keys
+    }
+
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+        let mut read = |key| {
+            let entry = shard.get(key, now, dropped)?;
+            entry.touch();
+            Some(entry.handle())
+        };
+        self.keys.iter().map(&mut read).collect()
+    }
+}
+
+/// Writes several keys at one instant and clears their deadlines. Of two values of one key the
+/// later one stays.
+pub(crate) struct SetAll<'k, 'v, V: Value + ?Sized> {
+    pub(crate) keys: Cow<'k, [Key<'k>]>,
+    pub(crate) values: Vec<V::Source<'v>>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for SetAll<'_, '_, V> {
+    type Output = ();
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        &self.keys
+    }
+
+    fn run(self, shard: &mut Shard<V>, _now: &Now<'_>, dropped: &mut Dropped<V>) {
+        for (key, value) in self.keys.iter().zip(self.values) {
+            let entry = Entry::new(key.bytes, key.hash, value, NEVER);
+            dropped.extend(shard.insert(entry).map(Garbage::Entry));
+        }
+    }
+}
+
+/// Removes several keys at one instant; answers how many were there.
+pub(crate) struct RemoveAll<'k> {
+    pub(crate) keys: Cow<'k, [Key<'k>]>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for RemoveAll<'_> {
+    type Output = usize;
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        &self.keys
+    }
+
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> usize {
+        let mut count = 0;
+        for key in self.keys.iter() {
+            let removed = shard.remove(key, now, dropped);
+            count += usize::from(removed.is_some());
+            dropped.extend(removed.map(Garbage::Entry));
+        }
+        count
+    }
+}

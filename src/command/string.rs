@@ -1,0 +1,155 @@
+//! Single values: get, set with its conditions, take, remove.
+
+use std::slice;
+
+use crate::command::Access;
+use crate::command::Deadline;
+use crate::command::Operation;
+use crate::shard::Dropped;
+use crate::shard::Entry;
+use crate::shard::Garbage;
+use crate::shard::Handle;
+use crate::shard::Key;
+use crate::shard::Shard;
+use crate::shard::Value;
+use crate::time::Now;
+
+/// Reads a value.
+pub(crate) struct Get<'k> {
+    pub(crate) key: Key<'k>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for Get<'_> {
+    type Output = Option<Handle<V>>;
+    const ACCESS: Access = Access::Read;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    #[inline]
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+        let entry = shard.get(&self.key, now, dropped)?;
+        entry.touch();
+        Some(entry.handle())
+    }
+}
+
+/// Removes an entry and returns its value.
+pub(crate) struct Take<'k> {
+    pub(crate) key: Key<'k>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for Take<'_> {
+    type Output = Option<Handle<V>>;
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+        let entry = shard.remove(&self.key, now, dropped)?;
+        Some(entry.handle())
+    }
+}
+
+/// Removes an entry.
+pub(crate) struct Remove<'k> {
+    pub(crate) key: Key<'k>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for Remove<'_> {
+    type Output = bool;
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    #[inline]
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> bool {
+        let removed = shard.remove(&self.key, now, dropped);
+        let found = removed.is_some();
+        dropped.extend(removed.map(Garbage::Entry));
+        found
+    }
+}
+
+/// When a `set` applies.
+pub(crate) enum Condition<'h, V: Value + ?Sized> {
+    Always,
+    Absent,
+    Present,
+    /// The entry is still the one of this handle.
+    Same(&'h Handle<V>),
+}
+
+impl<V: Value + ?Sized> Condition<'_, V> {
+    fn is_met(&self, present: Option<&Entry<V>>) -> bool {
+        match (self, present) {
+            (Self::Always, _) | (Self::Absent, None) | (Self::Present, Some(_)) => true,
+            (Self::Same(handle), Some(entry)) => entry.is(handle),
+            (Self::Absent, Some(_)) | (Self::Present | Self::Same(_), None) => false,
+        }
+    }
+}
+
+/// Writes a value.
+pub(crate) struct Set<'k, 'v, 'h, V: Value + ?Sized> {
+    pub(crate) key: Key<'k>,
+    pub(crate) value: V::Source<'v>,
+    pub(crate) deadline: Deadline,
+    pub(crate) condition: Condition<'h, V>,
+    /// Whether the value that was there is wanted.
+    pub(crate) return_old: bool,
+}
+
+/// What a `set` did.
+pub(crate) enum SetResult<V: Value + ?Sized, S> {
+    /// It was written; what was there, if that was wanted.
+    Done(Option<Handle<V>>),
+    /// The condition was not met; the value comes back, with what is there, if that was wanted.
+    Unmet(S, Option<Handle<V>>),
+}
+
+impl<'v, V: Value + ?Sized> Operation<V> for Set<'_, 'v, '_, V> {
+    type Output = SetResult<V, V::Source<'v>>;
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    #[inline]
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+        let Self { key, value, deadline, condition, return_old } = self;
+        let mut present = shard.get(&key, now, dropped);
+        if !condition.is_met(present.as_deref()) {
+            let current = present.filter(|_| return_old).map(|entry| entry.handle());
+            return SetResult::Unmet(value, current);
+        }
+        let deadline = deadline.resolve(present.as_deref().map(Entry::deadline), now);
+        let value = match &mut present {
+            Some(entry) if !return_old => match entry.try_overwrite(value) {
+                Ok(old) => {
+                    entry.set_deadline(deadline);
+                    entry.touch();
+                    dropped.push(Garbage::Value(old));
+                    shard.note_deadline(deadline);
+                    return SetResult::Done(None);
+                }
+                Err(value) => value,
+            },
+            Some(_) | None => value,
+        };
+        let entry = Entry::new(key.bytes, key.hash, value, deadline);
+        if let Some(present) = present {
+            entry.set_access(present.access());
+        }
+        let old = shard.insert(entry);
+        let handle = old.as_ref().filter(|_| return_old).map(Entry::handle);
+        dropped.extend(old.map(Garbage::Entry));
+        SetResult::Done(handle)
+    }
+}

@@ -1,0 +1,191 @@
+//! Transactions over declared keys of one slot: writes are staged and applied together.
+
+use crate::command::Access;
+use crate::command::CommandError;
+use crate::command::Deadline;
+use crate::command::Operation;
+use crate::command::check_value_bytes;
+use crate::shard::Dropped;
+use crate::shard::Entry;
+use crate::shard::Garbage;
+use crate::shard::Key;
+use crate::shard::Shard;
+use crate::shard::Value;
+use crate::sync::ClosureScope;
+use crate::time::NEVER;
+use crate::time::Now;
+
+/// A staged write of one declared key.
+enum Staged<V: Value + ?Sized> {
+    Write(Entry<V>),
+    Remove,
+}
+
+/// What a transaction's closure works on: the declared keys of one slot, at one instant.
+///
+/// Reads see the transaction's own writes. Writes are applied when the closure returns `Ok`; a
+/// panic or an `Err` applies none. A key that was not declared is
+/// [`CommandError::UndeclaredKey`].
+pub struct Transaction<'t, V: Value + ?Sized> {
+    keys: &'t [Key<'t>],
+    /// Indexes of `keys`, by their bytes.
+    order: Vec<usize>,
+    staged: Vec<Option<Staged<V>>>,
+    shard: &'t mut Shard<V>,
+    now: &'t Now<'t>,
+    dropped: &'t mut Dropped<V>,
+}
+
+impl<'t, V: Value + ?Sized> Transaction<'t, V> {
+    fn new(
+        keys: &'t [Key<'t>],
+        shard: &'t mut Shard<V>,
+        now: &'t Now<'t>,
+        dropped: &'t mut Dropped<V>,
+    ) -> Self {
+        let mut order: Vec<_> = (0..keys.len()).collect();
+        order.sort_unstable_by_key(|&index| (keys[index].bytes, index));
+        order.dedup_by_key(|index| keys[*index].bytes);
+        let staged = std::iter::repeat_with(|| None).take(keys.len()).collect();
+        Self { keys, order, staged, shard, now, dropped }
+    }
+
+    fn index(&self, key: &[u8]) -> Result<usize, CommandError> {
+        let place = self.order.binary_search_by_key(&key, |&index| self.keys[index].bytes);
+        place.map(|place| self.order[place]).map_err(|_| CommandError::UndeclaredKey)
+    }
+
+    /// The value of a declared key, as this transaction sees it.
+    ///
+    /// # Errors
+    /// [`CommandError::UndeclaredKey`]: declare the key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<&V>, CommandError> {
+        let index = self.index(key.as_ref())?;
+        Ok(match &self.staged[index] {
+            Some(Staged::Write(entry)) => Some(entry.value()),
+            Some(Staged::Remove) => None,
+            None => self.shard.peek(&self.keys[index], self.now).map(Entry::value),
+        })
+    }
+
+    /// Whether a declared key is there, as this transaction sees it.
+    ///
+    /// # Errors
+    /// [`CommandError::UndeclaredKey`]: declare the key.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool, CommandError> {
+        self.get(key).map(|found| found.is_some())
+    }
+
+    /// Stages a value for a declared key and clears its deadline.
+    ///
+    /// # Errors
+    /// [`CommandError::UndeclaredKey`] and [`CommandError::ValueTooLong`]; nothing is staged.
+    pub fn set(&mut self, key: impl AsRef<[u8]>, value: V::Source<'_>) -> Result<(), CommandError> {
+        self.stage(key.as_ref(), value, Deadline::At(NEVER))
+    }
+
+    /// Stages a value for a declared key and keeps its deadline.
+    ///
+    /// # Errors
+    /// [`CommandError::UndeclaredKey`] and [`CommandError::ValueTooLong`]; nothing is staged.
+    pub fn set_keep_expiry(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: V::Source<'_>,
+    ) -> Result<(), CommandError> {
+        self.stage(key.as_ref(), value, Deadline::Keep)
+    }
+
+    fn stage(
+        &mut self,
+        key: &[u8],
+        value: V::Source<'_>,
+        deadline: Deadline,
+    ) -> Result<(), CommandError> {
+        let index = self.index(key)?;
+        check_value_bytes(V::source_bytes(&value))?;
+        let key = &self.keys[index];
+        let present = match &self.staged[index] {
+            Some(Staged::Write(entry)) => Some(entry),
+            Some(Staged::Remove) => None,
+            None => self.shard.peek(key, self.now),
+        };
+        let deadline = deadline.resolve(present.map(Entry::deadline), self.now);
+        let entry = Entry::new(key.bytes, key.hash, value, deadline);
+        self.put(index, Staged::Write(entry));
+        Ok(())
+    }
+
+    /// Stages the removal of a declared key; answers whether it was there.
+    ///
+    /// # Errors
+    /// [`CommandError::UndeclaredKey`]: declare the key.
+    pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<bool, CommandError> {
+        let index = self.index(key.as_ref())?;
+        let found = self.contains_key(key)?;
+        self.put(index, Staged::Remove);
+        Ok(found)
+    }
+
+    fn put(&mut self, index: usize, staged: Staged<V>) {
+        if let Some(Staged::Write(entry)) = self.staged[index].replace(staged) {
+            self.dropped.push(Garbage::Entry(entry));
+        }
+    }
+
+    fn apply(self) {
+        for (key, staged) in self.keys.iter().zip(self.staged) {
+            let old = match staged {
+                Some(Staged::Write(entry)) => self.shard.insert(entry),
+                Some(Staged::Remove) => self.shard.remove(key, self.now, self.dropped),
+                None => None,
+            };
+            self.dropped.extend(old.map(Garbage::Entry));
+        }
+    }
+
+    fn discard(self) {
+        let writes = self.staged.into_iter().flatten().filter_map(|staged| match staged {
+            Staged::Write(entry) => Some(Garbage::Entry(entry)),
+            Staged::Remove => None,
+        });
+        self.dropped.extend(writes);
+    }
+}
+
+impl<V: Value + ?Sized> std::fmt::Debug for Transaction<'_, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+/// Runs a closure over declared keys and applies what it staged.
+pub(crate) struct Transact<'k, F> {
+    pub(crate) keys: &'k [Key<'k>],
+    pub(crate) closure: F,
+}
+
+impl<V, F, R, E> Operation<V> for Transact<'_, F>
+where
+    V: Value + ?Sized,
+    F: FnOnce(&mut Transaction<'_, V>) -> Result<R, E>,
+{
+    type Output = Result<R, E>;
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        self.keys
+    }
+
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+        // The scope is left last, so that what a panicking closure staged is dropped inside.
+        let _scope = ClosureScope::enter();
+        let mut transaction = Transaction::new(self.keys, shard, now, dropped);
+        let outcome = (self.closure)(&mut transaction);
+        match outcome {
+            Ok(_) => transaction.apply(),
+            Err(_) => transaction.discard(),
+        }
+        outcome
+    }
+}

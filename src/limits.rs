@@ -1,0 +1,69 @@
+//! Every bound of the engine, in one place.
+
+use std::time::Duration;
+
+/// The longest key, in bytes. An entry keeps the length in 16 bits.
+pub const KEY_BYTES_MAX: usize = 65_535;
+
+/// The longest `[u8]` or `str` value, in bytes: 512 MiB, as in Redis.
+pub const VALUE_BYTES_MAX: usize = 512 << 20;
+
+/// The most nodes of one cluster.
+pub const NODES_MAX: usize = 4096;
+
+/// The most workers of one node, and of one pool that nodes share.
+pub const WORKERS_MAX: usize = 256;
+
+/// How many jobs wait in a worker's mailbox when the builder says nothing.
+pub const MAILBOX_JOBS_DEFAULT: usize = 1024;
+
+/// The longest mailbox that the builder accepts, in jobs.
+pub const MAILBOX_JOBS_MAX: usize = 1 << 20;
+
+/// The most keys that one atomic call (`mget`, `mset`, `remove_all`, `transaction`) names.
+pub const CALL_KEYS_MAX: usize = 65_536;
+
+/// How many keys one migration batch moves when the caller says nothing.
+pub const MIGRATE_KEYS_DEFAULT: usize = 64;
+
+/// The most keys that one migration batch moves; it bounds how long both tokens are held.
+pub const MIGRATE_KEYS_MAX: usize = 4096;
+
+/// After how many redirects a call enters its slot's gate.
+pub const REDIRECTS_BEFORE_GATE: u32 = 4;
+
+/// The most redirects of one call, beyond one for each node of the cluster.
+pub const REDIRECTS_MAX: u32 = 16;
+
+/// How often a call repeats after `TRYAGAIN` before it returns the error.
+pub const TRY_AGAIN_RETRIES: u32 = 5;
+
+/// The longest pause between two tries of a client that waits out `TRYAGAIN`.
+pub const BACKOFF_MAX: Duration = Duration::from_millis(1);
+
+/// How many keys of a batch over many slots are hashed and prefetched together.
+pub const BATCH_WINDOW: usize = 8;
+
+/// How many buckets one hold of an expiry sweep looks at.
+pub const SWEEP_BUCKETS: usize = 512;
+
+/// The shortest time between two sweeps of one shard. A key whose deadline has passed is never
+/// returned; its memory may stay for this long, and a nanosecond longer for each bucket of the
+/// shard's table, times [`SWEEP_NANOS_PER_BUCKET`].
+pub const SWEEP_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a sweep of a large shard adds to [`SWEEP_PAUSE`] for each bucket, so that sweeping never
+/// takes more than a few hundredths of a worker's time.
+pub const SWEEP_NANOS_PER_BUCKET: u64 = 200;
+
+/// How many ended moves the cluster remembers.
+pub const MOVES_KEPT_MAX: usize = 1024;
+
+/// How many claims that contradict an owner a node keeps for inspection.
+pub const CONFLICTS_KEPT_MAX: usize = 1024;
+
+/// How many messages the bus holds for a test before it delivers the oldest by itself.
+pub const BUS_HELD_MAX: usize = 1 << 20;
+
+/// How many hops the trace of one call keeps.
+pub const TRACE_HOPS_MAX: usize = 4096;

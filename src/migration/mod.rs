@@ -1,0 +1,16 @@
+//! The state machine of a moving slot and the routing decision, pure.
+//!
+//! No thread, no lock, no clock: callers hold the tokens and pass facts.
+
+mod route;
+mod setslot;
+mod state;
+
+pub use route::{ClusterHealth, Down, Facts, Kind, Owner, Presence, Request, Route, route};
+pub use setslot::SetSlotError;
+pub use state::{MoveId, SlotState};
+
+pub(crate) use setslot::{
+    Closed, Heard, Side, abort_begin, abort_end, check_batch, check_pull_back, flip, hear,
+    importing, migrating, node_on_source, stable,
+};

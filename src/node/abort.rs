@@ -1,0 +1,97 @@
+//! Abort: the keys of an open move travel back, under load, and both marks go.
+
+use crate::limits::MIGRATE_KEYS_MAX;
+use crate::migration::MoveId;
+use crate::migration::SetSlotError;
+use crate::migration::SlotState;
+use crate::migration::abort_begin;
+use crate::migration::abort_end;
+use crate::migration::check_pull_back;
+use crate::node::AdminError;
+use crate::node::MovePhase;
+use crate::node::MoveRecord;
+use crate::node::Node;
+use crate::node::Roster;
+use crate::node::SetSlot;
+use crate::shard::Batch;
+use crate::shard::Existing;
+use crate::shard::Transfer;
+use crate::shard::Value;
+use crate::shard::transfer;
+use crate::worker::Patience;
+
+/// Whether an abort has come to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AbortStep {
+    /// Keys are left at the target.
+    More,
+    /// Both marks are gone.
+    Done,
+}
+
+impl<V: Value + ?Sized> Roster<V> {
+    /// One hold of the abort of a move: first both sides change their marks, then up to `count`
+    /// keys a step come back, and the last of these clears the marks.
+    ///
+    /// Any driver may take any step, the first one's or another's.
+    pub(crate) fn abort_step(
+        self: &crate::sync::Arc<Self>,
+        id: MoveId,
+        count: usize,
+    ) -> Result<AbortStep, AdminError> {
+        if !(1..=MIGRATE_KEYS_MAX).contains(&count) {
+            return Err(AdminError::BatchSize { keys: count });
+        }
+        self.expect_open()?;
+        let Some(record) = self.moves.get(id).filter(|record| !record.phase.is_ended()) else {
+            return Err(AdminError::NoSuchMove { id });
+        };
+        self.expect_gate_open(record.slot)?;
+        let source = self.known(record.source);
+        let taken =
+            source.worker(record.slot).call(Patience::Wait, || self.abort_hold(&record, count))?;
+        if taken == Err(SetSlotError::NoSuchMove) && record.phase == MovePhase::Importing {
+            // The source never took the move over: only the importer is marked.
+            let target = Node::new(crate::sync::Arc::clone(self), record.target);
+            let target = target.ok_or(AdminError::UnknownNode { node: record.target })?;
+            return match target.set_slot_step(record.slot, SetSlot::Stable, id) {
+                Ok(_) => Ok(AbortStep::Done),
+                // Another driver has opened the source meanwhile, and sent keys: they come back.
+                Err(AdminError::SetSlot { error: SetSlotError::KeysSplit, .. }) => {
+                    Ok(AbortStep::More)
+                }
+                Err(error) => Err(error),
+            };
+        }
+        taken.map_err(|error| {
+            let error = AdminError::SetSlot { slot: record.slot, error };
+            self.moves.change(id, |record| record.last_error = Some(error));
+            error
+        })
+    }
+
+    fn abort_hold(&self, record: &MoveRecord, count: usize) -> Result<AbortStep, SetSlotError> {
+        let members = (self.known(record.source), self.known(record.target));
+        self.on_pair(members, record.slot, |pair| {
+            if matches!(pair.me.state, SlotState::Migrating { .. }) {
+                abort_begin(&mut pair.me, &mut pair.peer, record.id)?;
+                self.moves.change(record.id, |record| record.phase = MovePhase::Aborting);
+                return Ok(AbortStep::More);
+            }
+            check_pull_back(&pair.me, &pair.peer, record.id)?;
+            let back = (Batch::Any(count), Existing::Replace);
+            let returned = transfer(pair.peer_shard, pair.my_shard, back, pair.now, pair.dropped);
+            if let Transfer::Moved(returned) = returned {
+                self.moves.change(record.id, |record| record.keys_returned += returned as u64);
+            }
+            pair.peer.has_keys = pair.peer_shard.has_live(pair.now);
+            if pair.peer.has_keys {
+                return Ok(AbortStep::More);
+            }
+            let closed = abort_end(&mut pair.me, &mut pair.peer, record.id)?;
+            pair.peer_shard.clear(pair.dropped);
+            self.end_move(closed, pair.now);
+            Ok(AbortStep::Done)
+        })
+    }
+}

@@ -1,0 +1,384 @@
+//! One operation on one node: token, state, route and run in one hold.
+
+use crate::command::Access;
+use crate::command::Operation;
+use crate::migration::ClusterHealth;
+use crate::migration::Facts;
+use crate::migration::Kind;
+use crate::migration::MoveId;
+use crate::migration::Owner;
+use crate::migration::Presence;
+use crate::migration::Request;
+use crate::migration::Route;
+use crate::migration::SlotState;
+use crate::migration::check_pull_back;
+use crate::migration::route;
+use crate::node::Member;
+use crate::node::Roster;
+use crate::node::member::state_of;
+use crate::node::pair::lock_pair;
+use crate::shard::Batch;
+use crate::shard::Body;
+use crate::shard::Dropped;
+use crate::shard::Existing;
+use crate::shard::Hold;
+use crate::shard::Key;
+use crate::shard::Transfer;
+use crate::shard::Value;
+use crate::shard::transfer;
+use crate::slot::Slot;
+use crate::testing::Fault;
+use crate::time::Now;
+use crate::topology::NodeId;
+use crate::topology::SlotOwner;
+use crate::worker::Patience;
+use crate::worker::WorkerError;
+
+/// Whether a call carries ASKING, and for which move. An argument of one call, never a state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Asking {
+    #[default]
+    No,
+    Move(MoveId),
+}
+
+/// How one attempt of a call is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt {
+    pub(crate) slot: Slot,
+    pub(crate) asking: Asking,
+    pub(crate) patience: Patience,
+    /// The clock's reading before the token, for the fault of that name.
+    pub(crate) early: Option<u64>,
+}
+
+/// What a node answers when it does not serve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Redirected {
+    pub(crate) route: Route,
+    /// What the node knows of the slot's owner: MOVED carries its epoch.
+    pub(crate) known: SlotOwner,
+}
+
+/// What an attempt came to. Whatever was not run comes back.
+pub(crate) enum Executed<O, T> {
+    Done(T),
+    Redirect(Redirected, O),
+    /// The keys have to be pulled back from the target first, under both tokens.
+    Pull(NodeId, MoveId, O),
+    /// The slot's state has changed; the same node is to be asked again.
+    Again(O),
+}
+
+/// An attempt that did not reach the shard.
+type NotExecuted<O> = (WorkerError, O);
+
+pub(crate) type Attempted<O, T> = Result<Executed<O, T>, NotExecuted<O>>;
+
+impl<V: Value + ?Sized> Roster<V> {
+    /// Runs an operation on a node, in place or, in strict mode, on the shard's worker.
+    #[inline]
+    pub(crate) fn execute<O>(
+        &self,
+        member: &Member<V>,
+        attempt: Attempt,
+        operation: O,
+    ) -> Attempted<O, O::Output>
+    where
+        O: Operation<V> + Send,
+        O::Output: Send,
+    {
+        if let Err(error) = self.expect_open() {
+            return Err((error, operation));
+        }
+        if self.strict {
+            return Self::on_worker(member, attempt, operation, |attempt, operation| {
+                self.execute_here(member, attempt, operation)
+            });
+        }
+        self.execute_here(member, attempt, operation)
+    }
+
+    /// Sends an attempt to the shard's worker. What was not run comes back.
+    fn on_worker<O, T>(
+        member: &Member<V>,
+        attempt: Attempt,
+        operation: O,
+        run: impl FnOnce(Attempt, O) -> Attempted<O, T> + Send,
+    ) -> Attempted<O, T>
+    where
+        O: Send,
+        T: Send,
+    {
+        let mut waiting = Some(operation);
+        let borrowed = &mut waiting;
+        let answer = member
+            .worker(attempt.slot)
+            .call(attempt.patience, move || borrowed.take().map(|op| run(attempt, op)));
+        match (answer, waiting) {
+            (Ok(Some(attempted)), _) => attempted,
+            (Err(error), Some(operation)) => Err((error, operation)),
+            (Ok(None), _) | (Err(_), None) => unreachable!("an operation runs once or comes back"),
+        }
+    }
+
+    /// Runs an operation in place, under the token.
+    #[inline]
+    fn execute_here<O: Operation<V>>(
+        &self,
+        member: &Member<V>,
+        attempt: Attempt,
+        operation: O,
+    ) -> Attempted<O, O::Output> {
+        let header = member.headers.get(attempt.slot);
+        // Dropped after the hold, on whatever way out.
+        let mut dropped = Dropped::new();
+        let early_state = self.state_outside_token(member, attempt.slot);
+        let mut hold = match attempt.patience {
+            Patience::Wait => header.lock(),
+            Patience::Try => match header.try_lock() {
+                Some(hold) => hold,
+                None => return Err((WorkerError::Busy, operation)),
+            },
+        };
+        let early = attempt.early.map(EarlyClock);
+        let now = match &early {
+            Some(early) => Now::new(early),
+            None => Now::new(&*self.clock),
+        };
+        let settled = early_state.unwrap_or_else(|| hold.is_settled());
+        if settled && member.is_up() {
+            let output = operation.run(&mut hold.shard, &now, &mut dropped);
+            self.count_lent(&mut hold);
+            member.release(attempt.slot, hold);
+            return Ok(Executed::Done(output));
+        }
+        Ok(self.execute_routed(member, attempt, operation, (hold, &now, &mut dropped)))
+    }
+
+    #[inline]
+    fn count_lent(&self, hold: &mut Hold<'_, V>) {
+        if !self.strict {
+            hold.count_lent();
+        }
+    }
+
+    /// The way of a slot that is open, foreign or down: asks `route` and does as it says.
+    #[cold]
+    fn execute_routed<O: Operation<V>>(
+        &self,
+        member: &Member<V>,
+        attempt: Attempt,
+        operation: O,
+        (mut hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
+    ) -> Executed<O, O::Output> {
+        let facts = self.facts(member, attempt, O::ACCESS, &hold);
+        let presence = || count_presence(operation.keys(), &hold, now);
+        match route(&facts, presence) {
+            Route::Serve => {
+                let output = operation.run(&mut hold.shard, now, dropped);
+                self.count_lent(&mut hold);
+                member.release(attempt.slot, hold);
+                Executed::Done(output)
+            }
+            Route::PullBack { target, id } => Executed::Pull(target, id, operation),
+            route @ (Route::Ask { .. }
+            | Route::Moved { .. }
+            | Route::TryAgain
+            | Route::Trimming
+            | Route::CrossSlot
+            | Route::ClusterDown(_)) => {
+                let known = member.view.get(attempt.slot);
+                Executed::Redirect(Redirected { route, known }, operation)
+            }
+        }
+    }
+
+    /// Collects what the routing decision depends on.
+    pub(crate) fn facts(
+        &self,
+        member: &Member<V>,
+        attempt: Attempt,
+        access: Access,
+        body: &Body<V>,
+    ) -> Facts {
+        let state = state_of(body);
+        let owner = match member.view.owner(attempt.slot) {
+            _ if body.owned => Owner::Me,
+            // Not mine any more, though the view says so yet: it is being unassigned.
+            Some(owner) if owner != member.id => Owner::Other(owner),
+            Some(_) | None => Owner::None,
+        };
+        let health = if member.is_up() {
+            ClusterHealth::Ok
+        } else {
+            let reads_allowed = member.reads_when_down();
+            ClusterHealth::Down { reads_allowed, pubsub_allowed: true }
+        };
+        Facts {
+            request: Request::OneSlot,
+            kind: match access {
+                Access::Read => Kind::Read,
+                Access::Write => Kind::Write,
+            },
+            owner,
+            health,
+            state,
+            asking: self.is_asking(attempt.asking, state),
+            replica_of_owner: false,
+            readonly: false,
+            trimming: false,
+        }
+    }
+
+    /// ASKING counts only for the move that is open here.
+    fn is_asking(&self, asking: Asking, state: SlotState) -> bool {
+        match asking {
+            Asking::No => self.faults.has(Fault::NoAskingCheck),
+            Asking::Move(id) => state.move_id() == Some(id) || self.faults.has(Fault::AskWithoutId),
+        }
+    }
+
+    /// Pulls the operation's keys back from the target of an aborted move and runs it on the
+    /// source, under both tokens.
+    pub(crate) fn execute_pulled<O>(
+        &self,
+        (source, target): (&Member<V>, &Member<V>),
+        id: MoveId,
+        attempt: Attempt,
+        operation: O,
+    ) -> Attempted<O, O::Output>
+    where
+        O: Operation<V> + Send,
+        O::Output: Send,
+    {
+        if let Err(error) = self.expect_open() {
+            return Err((error, operation));
+        }
+        let run = |attempt: Attempt, operation: O| {
+            let mut dropped = Dropped::new();
+            let (mut at_source, mut at_target) = lock_pair(source, target, attempt.slot);
+            let now = self.now();
+            let source_side = source.side(attempt.slot, &at_source, &now);
+            let target_side = target.side(attempt.slot, &at_target, &now);
+            if check_pull_back(&source_side, &target_side, id).is_err() {
+                return Ok(Executed::Again(operation));
+            }
+            let named = (Batch::Named(operation.keys()), Existing::Refuse);
+            let (from, to) = (&mut at_target.shard, &mut at_source.shard);
+            if let Transfer::Moved(returned) = transfer(from, to, named, &now, &mut dropped) {
+                self.moves.change(id, |record| record.keys_returned += returned as u64);
+            }
+            drop(at_target);
+            let output = operation.run(&mut at_source.shard, &now, &mut dropped);
+            self.count_lent(&mut at_source);
+            source.release(attempt.slot, at_source);
+            Ok(Executed::Done(output))
+        };
+        if self.strict {
+            return Self::on_worker(source, attempt, operation, run);
+        }
+        run(attempt, operation)
+    }
+
+    /// The fault of that name: what an earlier hold says of the slot.
+    #[inline]
+    fn state_outside_token(&self, member: &Member<V>, slot: Slot) -> Option<bool> {
+        if !self.faults.has(Fault::StateOutsideToken) {
+            return None;
+        }
+        let settled = member.headers.get(slot).lock().is_settled();
+        crate::sync::back_off(0);
+        Some(settled)
+    }
+}
+
+/// Counts which keys are here, without side effects.
+fn count_presence<V: Value + ?Sized>(keys: &[Key<'_>], body: &Body<V>, now: &Now<'_>) -> Presence {
+    let present = keys.iter().filter(|key| body.shard.peek(key, now).is_some()).count();
+    let multi = keys.iter().any(|key| key.bytes != keys[0].bytes);
+    Presence { missing: keys.len() - present, present, multi }
+}
+
+/// A clock that was read before the token.
+struct EarlyClock(u64);
+
+impl crate::time::Clock for EarlyClock {
+    fn nanos(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::RosterOptions;
+    use crate::node::WorkerPlan;
+    use crate::node::member::set_state;
+    use crate::shard::KeyHasher;
+    use crate::sync::Arc;
+    use crate::testing::Faults;
+    use crate::worker::ClusterClock;
+
+    fn two_nodes() -> Arc<Roster<[u8]>> {
+        let roster = Arc::new(Roster::new(RosterOptions {
+            workers: WorkerPlan::PerNode(1),
+            mailbox_jobs: 1,
+            strict: false,
+            full_coverage: true,
+            threaded: false,
+            faults: Faults::default(),
+            clock: ClusterClock::real(),
+            hasher: KeyHasher::seeded(1),
+        }));
+        roster.add_node().unwrap();
+        roster.add_node().unwrap();
+        roster
+    }
+
+    /// Every mark that a header can carry.
+    fn states(peer: NodeId, id: MoveId) -> [SlotState; 6] {
+        [
+            SlotState::Stable,
+            SlotState::Migrating { target: peer, id },
+            SlotState::Importing { source: peer, id },
+            SlotState::Aborting { target: peer, id },
+            SlotState::Retired { source: peer, id },
+            SlotState::Reserved { id },
+        ]
+    }
+
+    #[test]
+    fn the_fast_path_serves_what_route_would_serve() {
+        let roster = two_nodes();
+        let (me, peer) = (NodeId::new(0).unwrap(), NodeId::new(1).unwrap());
+        let member = roster.known(me);
+        let (slot, id) = (Slot::MAX, MoveId::new(7));
+        let (mut fast, mut asked) = (0, 0);
+        for owner in [None, Some(me), Some(peer)] {
+            let flip = roster.flip_to(slot, owner);
+            member.view.raise(slot, flip);
+            for (state, up) in states(peer, id).into_iter().flat_map(|s| [(s, false), (s, true)]) {
+                member.set_full_coverage(!up);
+                let mut hold = member.headers.get(slot).lock();
+                hold.owned = owner == Some(me);
+                set_state(&mut hold, state);
+                assert_eq!(state_of(&hold), state, "a header keeps every mark");
+                for asking in [Asking::No, Asking::Move(id), Asking::Move(MoveId::new(8))] {
+                    let attempt = Attempt { slot, asking, patience: Patience::Wait, early: None };
+                    for access in [Access::Read, Access::Write] {
+                        let facts = roster.facts(member, attempt, access, &hold);
+                        let present = Presence { missing: 1, present: 0, multi: false };
+                        let routed = route(&facts, || present);
+                        asked += 1;
+                        if hold.is_settled() && member.is_up() {
+                            fast += 1;
+                            assert_eq!(routed, Route::Serve, "{facts:?}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(fast > 0 && fast < asked, "{fast} of {asked}");
+    }
+}

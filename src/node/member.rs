@@ -1,0 +1,236 @@
+//! `Member`: what one node is made of: headers, view, epochs, workers.
+
+use std::collections::VecDeque;
+
+use crate::limits::CONFLICTS_KEPT_MAX;
+use crate::migration::MoveId;
+use crate::migration::Side;
+use crate::migration::SlotState;
+use crate::node::Claim;
+use crate::shard::Body;
+use crate::shard::Headers;
+use crate::shard::Hold;
+use crate::shard::Value;
+use crate::slot::Slot;
+use crate::slot::SlotSet;
+use crate::sync::Arc;
+use crate::sync::AtomicBool;
+use crate::sync::AtomicU64;
+use crate::sync::Mutex;
+use crate::sync::Ordering;
+use crate::time::NEVER;
+use crate::time::Now;
+use crate::topology::Epoch;
+use crate::topology::NodeId;
+use crate::topology::SlotBits;
+use crate::topology::SlotOwner;
+use crate::topology::View;
+use crate::worker::Worker;
+
+/// Whether a node serves requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClusterState {
+    /// It does.
+    Ok,
+    /// Some slot has no owner in the node's view, and full coverage is required.
+    Fail,
+}
+
+/// A claim that contradicted an owner that did not give its slot away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conflict {
+    /// What was claimed.
+    pub claim: Claim,
+    /// What the owner knows.
+    pub kept: SlotOwner,
+}
+
+/// One node.
+pub(crate) struct Member<V: Value + ?Sized> {
+    pub(crate) id: NodeId,
+    pub(crate) headers: Headers<V>,
+    /// Written under the slot's token; claims to slots that are not this node's need none.
+    pub(crate) view: View,
+    /// The slots that have had keys here.
+    pub(crate) populated: SlotBits,
+    /// The slots that want to be swept.
+    pub(crate) deadlines: SlotBits,
+    pub(crate) workers: Box<[Arc<Worker>]>,
+    epoch_seen: AtomicU64,
+    epoch_bumped: AtomicU64,
+    full_coverage: AtomicBool,
+    reads_when_down: AtomicBool,
+    conflicts: Mutex<VecDeque<Conflict>>,
+}
+
+impl<V: Value + ?Sized> Member<V> {
+    pub(crate) fn new(id: NodeId, workers: Box<[Arc<Worker>]>, full_coverage: bool) -> Self {
+        Self {
+            id,
+            headers: Headers::new(),
+            view: View::new(),
+            populated: SlotBits::new(),
+            deadlines: SlotBits::new(),
+            workers,
+            epoch_seen: AtomicU64::new(0),
+            epoch_bumped: AtomicU64::new(0),
+            full_coverage: AtomicBool::new(full_coverage),
+            reads_when_down: AtomicBool::new(false),
+            conflicts: Mutex::default(),
+        }
+    }
+
+    /// The worker that owns the slot's shard. Neighbouring slots go to different workers, so that
+    /// a node that owns one range uses all of them.
+    #[inline]
+    pub(crate) fn worker(&self, slot: Slot) -> &Worker {
+        &self.workers[slot.index() % self.workers.len()]
+    }
+
+    /// Whether requests are served. Relaxed: a switch may be seen a little later.
+    #[inline]
+    pub(crate) fn is_up(&self) -> bool {
+        self.view.is_full() || !self.full_coverage.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn cluster_state(&self) -> ClusterState {
+        if self.is_up() { ClusterState::Ok } else { ClusterState::Fail }
+    }
+
+    pub(crate) fn set_full_coverage(&self, required: bool) {
+        self.full_coverage.store(required, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reads_when_down(&self) -> bool {
+        self.reads_when_down.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_reads_when_down(&self, allowed: bool) {
+        self.reads_when_down.store(allowed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn saw_epoch(&self, epoch: Epoch) {
+        self.epoch_seen.fetch_max(epoch.get(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn current_epoch(&self) -> Epoch {
+        Epoch::new(self.epoch_seen.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn bump_epoch(&self, epoch: Epoch) {
+        self.epoch_bumped.fetch_max(epoch.get(), Ordering::Relaxed);
+        self.saw_epoch(epoch);
+    }
+
+    pub(crate) fn config_epoch(&self) -> Epoch {
+        let own = self.view.iter().filter(|(_, known)| known.owner == Some(self.id));
+        let bumped = Epoch::new(self.epoch_bumped.load(Ordering::Relaxed));
+        own.map(|(_, known)| known.epoch).fold(bumped, Epoch::max)
+    }
+
+    pub(crate) fn keep_conflict(&self, claim: Claim, kept: SlotOwner) {
+        let mut conflicts = self.conflicts.lock();
+        if conflicts.iter().any(|known| known.claim == claim) {
+            return;
+        }
+        if conflicts.len() == CONFLICTS_KEPT_MAX {
+            conflicts.pop_front();
+        }
+        conflicts.push_back(Conflict { claim, kept });
+    }
+
+    pub(crate) fn conflicts(&self) -> Vec<Conflict> {
+        self.conflicts.lock().iter().copied().collect()
+    }
+
+    /// How many operations ran here on a lent token. Looks at every slot of this node and at those
+    /// that have had keys here.
+    pub(crate) fn lent_count(&self) -> u64 {
+        let mut slots: SlotSet = self.populated.iter().collect();
+        let own = self.view.iter().filter(|(_, known)| known.owner == Some(self.id));
+        slots.extend(own.map(|(slot, _)| slot));
+        slots.iter().map(|slot| self.headers.get(slot).lent_count()).sum()
+    }
+
+    /// Reads a slot's body under its token.
+    pub(crate) fn peek<R>(&self, slot: Slot, read: impl FnOnce(&Body<V>) -> R) -> R {
+        read(&self.headers.get(slot).lock())
+    }
+
+    pub(crate) fn peek_state(&self, slot: Slot) -> SlotState {
+        self.peek(slot, state_of)
+    }
+
+    /// What the state machine sees of a slot here.
+    pub(crate) fn side(&self, slot: Slot, body: &Body<V>, now: &Now<'_>) -> Side {
+        Side {
+            node: self.id,
+            view: self.view.get(slot),
+            state: state_of(body),
+            has_keys: body.shard.has_live(now),
+        }
+    }
+
+    /// Writes back what the state machine changed.
+    pub(crate) fn put_side(&self, slot: Slot, body: &mut Body<V>, side: &Side) {
+        self.view.raise(slot, side.view);
+        self.saw_epoch(side.view.epoch);
+        body.owned = side.owns();
+        set_state(body, side.state);
+    }
+
+    /// Gives the token back after an operation, and tells the worker of a nearer deadline.
+    #[inline]
+    pub(crate) fn release(&self, slot: Slot, mut hold: Hold<'_, V>) {
+        if hold.shard.take_news() {
+            self.release_with_news(slot, hold);
+        }
+    }
+
+    #[cold]
+    fn release_with_news(&self, slot: Slot, hold: Hold<'_, V>) {
+        let deadline = hold.shard.next_deadline();
+        self.populated.insert(slot);
+        if deadline == NEVER {
+            return;
+        }
+        self.deadlines.insert(slot);
+        drop(hold);
+        self.worker(slot).expect_deadline(deadline);
+    }
+}
+
+const MIGRATING: u8 = 1;
+const IMPORTING: u8 = 2;
+const ABORTING: u8 = 3;
+const RETIRED: u8 = 4;
+const RESERVED: u8 = 5;
+
+/// The mark of a header as a state.
+pub(crate) fn state_of<V: Value + ?Sized>(body: &Body<V>) -> SlotState {
+    let id = MoveId::new(body.move_id);
+    let Some(peer) = NodeId::unpacked(u64::from(body.peer)) else {
+        return if body.mark == RESERVED { SlotState::Reserved { id } } else { SlotState::Stable };
+    };
+    match body.mark {
+        MIGRATING => SlotState::Migrating { target: peer, id },
+        IMPORTING => SlotState::Importing { source: peer, id },
+        ABORTING => SlotState::Aborting { target: peer, id },
+        RETIRED => SlotState::Retired { source: peer, id },
+        _ => SlotState::Stable,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a packed node id has 16 bits")]
+pub(crate) fn set_state<V: Value + ?Sized>(body: &mut Body<V>, state: SlotState) {
+    body.mark = match state {
+        SlotState::Stable => 0,
+        SlotState::Migrating { .. } => MIGRATING,
+        SlotState::Importing { .. } => IMPORTING,
+        SlotState::Aborting { .. } => ABORTING,
+        SlotState::Retired { .. } => RETIRED,
+        SlotState::Reserved { .. } => RESERVED,
+    };
+    body.peer = state.peer().map_or(0, |peer| peer.packed() as u16);
+    body.move_id = state.move_id().map_or(0, MoveId::get);
+}

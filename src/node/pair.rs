@@ -1,0 +1,25 @@
+//! Both tokens of one slot: the one place where a thread holds two.
+
+use crate::node::Member;
+use crate::shard::Hold;
+use crate::shard::Value;
+use crate::slot::Slot;
+
+/// Takes the tokens of two nodes for one slot, in node order, and returns them as they were asked.
+///
+/// # Panics
+/// When both are the same node; callers refuse that before.
+pub(crate) fn lock_pair<'a, V: Value + ?Sized>(
+    one: &'a Member<V>,
+    other: &'a Member<V>,
+    slot: Slot,
+) -> (Hold<'a, V>, Hold<'a, V>) {
+    assert!(one.id != other.id, "a pair needs two nodes");
+    if one.id < other.id {
+        let first = one.headers.get(slot).lock();
+        (first, other.headers.get(slot).lock())
+    } else {
+        let first = other.headers.get(slot).lock();
+        (one.headers.get(slot).lock(), first)
+    }
+}

@@ -1,0 +1,321 @@
+//! `Roster`: the nodes of one cluster and what they share.
+
+use std::thread::JoinHandle;
+
+use crate::limits::NODES_MAX;
+use crate::migration::MoveId;
+use crate::node::AdminError;
+use crate::node::Member;
+use crate::node::bus::Bus;
+use crate::node::moves::Moves;
+use crate::shard::KeyHasher;
+use crate::shard::Value;
+use crate::slot::Slot;
+use crate::sync;
+use crate::sync::Arc;
+use crate::sync::AtomicBool;
+use crate::sync::AtomicU32;
+use crate::sync::AtomicU64;
+use crate::sync::Mutex;
+use crate::sync::OnceLock;
+use crate::sync::Ordering;
+use crate::sync::fence;
+use crate::testing::Faults;
+use crate::time::Now;
+use crate::topology::Epoch;
+use crate::topology::Gate;
+use crate::topology::NodeId;
+use crate::topology::SlotOwner;
+use crate::topology::View;
+use crate::worker::Chores;
+use crate::worker::ClusterClock;
+use crate::worker::Worker;
+use crate::worker::WorkerError;
+
+/// Which threads own the shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WorkerPlan {
+    /// So many for each node.
+    PerNode(usize),
+    /// So many that all nodes share.
+    Shared(usize),
+}
+
+/// What the builder decides.
+pub(crate) struct RosterOptions {
+    pub(crate) workers: WorkerPlan,
+    pub(crate) mailbox_jobs: usize,
+    /// Every operation runs on its worker.
+    pub(crate) strict: bool,
+    pub(crate) full_coverage: bool,
+    /// Without threads jobs run on the caller's, as in step mode.
+    pub(crate) threaded: bool,
+    pub(crate) faults: Faults,
+    pub(crate) clock: ClusterClock,
+    pub(crate) hasher: KeyHasher,
+}
+
+/// The nodes of one cluster and what they share.
+pub(crate) struct Roster<V: Value + ?Sized> {
+    pub(crate) clock: Arc<ClusterClock>,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) strict: bool,
+    pub(crate) faults: Faults,
+    /// The owner of every slot, for the whole cluster: what ADDSLOTS and flips compare and swap.
+    pub(crate) truth: View,
+    pub(crate) gate: Gate,
+    pub(crate) bus: Bus,
+    pub(crate) moves: Moves,
+    pub(crate) answers: Answers,
+    closed: AtomicBool,
+    /// Nodes are added, never removed; a node's place is its id.
+    nodes: Box<[OnceLock<Box<Member<V>>>]>,
+    node_count: AtomicU32,
+    /// The greatest epoch that was drawn.
+    epochs: AtomicU64,
+    /// The greatest move id that was drawn.
+    move_ids: AtomicU64,
+    workers: WorkerPlan,
+    mailbox_jobs: usize,
+    full_coverage: bool,
+    threaded: bool,
+    joining: Mutex<Joining>,
+}
+
+/// How often clients were sent on.
+#[derive(Default)]
+pub(crate) struct Answers {
+    redirects: AtomicU64,
+    try_agains: AtomicU64,
+}
+
+impl Answers {
+    pub(crate) fn count_redirect(&self) {
+        self.redirects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_try_again(&self) {
+        self.try_agains.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn redirects(&self) -> u64 {
+        self.redirects.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn try_agains(&self) -> u64 {
+        self.try_agains.load(Ordering::Relaxed)
+    }
+}
+
+/// What only changes while a node joins or the cluster ends.
+struct Joining {
+    /// The workers that nodes share; empty when each node has its own.
+    shared: Vec<Arc<Worker>>,
+    threads: Vec<(Arc<Worker>, Option<JoinHandle<()>>)>,
+}
+
+impl<V: Value + ?Sized> Roster<V> {
+    pub(crate) fn new(options: RosterOptions) -> Self {
+        Self {
+            clock: Arc::new(options.clock),
+            hasher: options.hasher,
+            strict: options.strict,
+            faults: options.faults,
+            truth: View::new(),
+            gate: Gate::new(),
+            bus: Bus::new(),
+            moves: Moves::new(),
+            answers: Answers::default(),
+            closed: AtomicBool::new(false),
+            nodes: std::iter::repeat_with(OnceLock::new).take(NODES_MAX).collect(),
+            node_count: AtomicU32::new(0),
+            epochs: AtomicU64::new(0),
+            move_ids: AtomicU64::new(0),
+            workers: options.workers,
+            mailbox_jobs: options.mailbox_jobs,
+            full_coverage: options.full_coverage,
+            threaded: options.threaded,
+            joining: Mutex::new(Joining { shared: Vec::new(), threads: Vec::new() }),
+        }
+    }
+
+    /// Adds an empty node that knows what the others know.
+    pub(crate) fn add_node(self: &Arc<Self>) -> Result<NodeId, AdminError> {
+        if sync::holds_token() {
+            return Err(WorkerError::Reentrant.into());
+        }
+        let mut joining = self.joining.lock();
+        self.expect_open()?;
+        let index = self.node_count();
+        let id = NodeId::new(index).ok_or(AdminError::TooManyNodes)?;
+        let workers = match self.workers {
+            WorkerPlan::PerNode(count) => self.start_workers(&mut joining, count, |number| {
+                format!("node-{index}-worker-{number}")
+            })?,
+            WorkerPlan::Shared(count) if joining.shared.is_empty() => {
+                joining.shared =
+                    self.start_workers(&mut joining, count, |number| format!("worker-{number}"))?;
+                joining.shared.clone()
+            }
+            WorkerPlan::Shared(_) => joining.shared.clone(),
+        };
+        // The place is free: ids are never reused, and `joining` is held.
+        self.nodes[index].get_or_init(|| {
+            Box::new(Member::new(id, workers.into_boxed_slice(), self.full_coverage))
+        });
+        // Release pairs with the Acquire of `node_count`.
+        let count = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        self.node_count.store(count, Ordering::Release);
+        drop(joining);
+        // Pairs with the fence of `broadcast`: a claim that did not find this node is in the view
+        // of the node that made it, and is merged below.
+        fence(Ordering::SeqCst);
+        // From here on the node hears claims; what was claimed before it learns from its peers.
+        let joined = self.known(id);
+        // A peer that has seen no epoch knows nothing yet: a cluster of a thousand nodes starts
+        // without a million merges of empty views.
+        let knowing = |peer: &&Member<V>| peer.id != id && peer.current_epoch() != Epoch::ZERO;
+        for peer in self.members().filter(knowing) {
+            joined.view.merge(&peer.view);
+            joined.saw_epoch(peer.current_epoch());
+        }
+        Ok(id)
+    }
+
+    fn start_workers(
+        self: &Arc<Self>,
+        joining: &mut Joining,
+        count: usize,
+        name: impl Fn(usize) -> String,
+    ) -> Result<Vec<Arc<Worker>>, AdminError> {
+        let mut workers = Vec::with_capacity(count);
+        for number in 0..count {
+            let worker =
+                Arc::new(Worker::new(name(number), number, self.mailbox_jobs, self.threaded));
+            let thread = if self.threaded {
+                let chores: Arc<dyn Chores> = Arc::<Self>::clone(self);
+                // The workers that did start end with the cluster.
+                let started = worker.start(Arc::clone(&self.clock), chores);
+                Some(started.map_err(|_| AdminError::NoThread)?)
+            } else {
+                None
+            };
+            joining.threads.push((Arc::clone(&worker), thread));
+            workers.push(worker);
+        }
+        Ok(workers)
+    }
+
+    /// Ends every thread but the calling one and joins it; further calls answer `Closed`.
+    ///
+    /// Takes no longer than the longest closure that is running. From inside a closure under a
+    /// token it tells the threads to end and does not wait for them.
+    pub(crate) fn shut_down(&self) {
+        // Under the lock, so that no node joins afterwards.
+        let threads = {
+            let mut joining = self.joining.lock();
+            // Release pairs with the Acquire of `expect_open`.
+            self.closed.store(true, Ordering::Release);
+            std::mem::take(&mut joining.threads)
+        };
+        // All are told before the first is waited for.
+        for (worker, _) in &threads {
+            worker.close();
+        }
+        if sync::holds_token() {
+            // A worker may wait for that very token. Whoever ends the cluster next joins them.
+            self.joining.lock().threads.extend(threads);
+            return;
+        }
+        for (worker, thread) in threads {
+            if let Some(thread) = thread.filter(|_| !worker.is_current()) {
+                // A worker ends by returning; a panic of its own was reported by its hook.
+                drop(thread.join());
+            }
+        }
+    }
+
+    /// Refuses calls after shutdown, and calls from inside a token.
+    #[inline]
+    pub(crate) fn expect_open(&self) -> Result<(), WorkerError> {
+        // Acquire pairs with the Release of `shut_down`.
+        if self.closed.load(Ordering::Acquire) {
+            return Err(WorkerError::Closed);
+        }
+        if sync::holds_token() {
+            return Err(WorkerError::Reentrant);
+        }
+        Ok(())
+    }
+
+    /// Refuses a verb on a slot that is held still for a call.
+    pub(crate) fn expect_gate_open(&self, slot: Slot) -> Result<(), WorkerError> {
+        if self.gate.is_open(slot) { Ok(()) } else { Err(WorkerError::Busy) }
+    }
+
+    /// A node, if it exists.
+    #[inline]
+    pub(crate) fn member(&self, id: NodeId) -> Option<&Member<V>> {
+        self.nodes[id.index()].get().map(Box::as_ref)
+    }
+
+    /// A node that exists: its id came from this cluster.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub(crate) fn known(&self, id: NodeId) -> &Member<V> {
+        self.member(id).expect("the id of a node that exists")
+    }
+
+    pub(crate) fn named(&self, id: NodeId) -> Result<&Member<V>, AdminError> {
+        self.member(id).ok_or(AdminError::UnknownNode { node: id })
+    }
+
+    pub(crate) fn node_count(&self) -> usize {
+        // Acquire pairs with the Release of `add_node`.
+        self.node_count.load(Ordering::Acquire) as usize
+    }
+
+    /// Every node, by id.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Member<V>> + '_ {
+        self.nodes[..self.node_count()].iter().filter_map(OnceLock::get).map(Box::as_ref)
+    }
+
+    /// Every worker, once.
+    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
+        self.joining.lock().threads.iter().map(|(worker, _)| Arc::clone(worker)).collect()
+    }
+
+    /// Draws the epoch of a flip: greater than every one that was drawn before.
+    pub(crate) fn draw_epoch(&self) -> Epoch {
+        // AcqRel: who draws a later epoch sees what the earlier flips did before they drew theirs.
+        Epoch::new(self.epochs.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// The greatest epoch that was drawn.
+    pub(crate) fn last_epoch(&self) -> Epoch {
+        Epoch::new(self.epochs.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn draw_move_id(&self) -> MoveId {
+        // Relaxed: ids only have to differ.
+        MoveId::new(self.move_ids.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Records a flip in the word that the whole cluster compares and swaps; returns the ownership.
+    pub(crate) fn flip_to(&self, slot: Slot, owner: Option<NodeId>) -> SlotOwner {
+        let ownership = SlotOwner::new(owner, self.draw_epoch());
+        self.truth.raise(slot, ownership);
+        ownership
+    }
+
+    /// A time that is read when it is needed.
+    pub(crate) fn now(&self) -> Now<'_> {
+        Now::new(&*self.clock)
+    }
+
+    /// What tells the names of this cluster's nodes from others'.
+    pub(crate) fn seed(&self) -> u128 {
+        u128::from(self.hasher.hash(b"node")) << 64 | u128::from(self.hasher.hash(b"name"))
+    }
+}

@@ -1,0 +1,151 @@
+//! A whole slot, wherever its keys are: both sides of a moving slot under both tokens.
+
+use crate::migration::SlotState;
+use crate::node::Member;
+use crate::node::Roster;
+use crate::node::member::state_of;
+use crate::node::pair::lock_pair;
+use crate::shard::Dropped;
+use crate::shard::Entry;
+use crate::shard::Handle;
+use crate::shard::Shard;
+use crate::shard::Value;
+use crate::slot::Slot;
+use crate::time::Now;
+use crate::worker::WorkerError;
+
+/// The shards that hold a slot's keys, under their tokens.
+struct Whole<'a, V: Value + ?Sized> {
+    shards: [Option<&'a mut Shard<V>>; 2],
+    now: &'a Now<'a>,
+    dropped: &'a mut Dropped<V>,
+}
+
+impl<V: Value + ?Sized> Roster<V> {
+    /// Handles of every live entry of a slot, read at one instant, in no order.
+    pub(crate) fn read_slot(&self, slot: Slot) -> Result<Vec<Handle<V>>, WorkerError> {
+        self.with_whole(slot, |whole| {
+            let shards = whole.shards.iter().flatten();
+            shards.flat_map(|shard| shard.iter_live(whole.now).map(Entry::handle)).collect()
+        })
+    }
+
+    /// How many entries a slot has, expired ones that nobody met yet included, at one instant.
+    pub(crate) fn count_slot(&self, slot: Slot) -> Result<usize, WorkerError> {
+        self.with_whole(slot, |whole| whole.shards.iter().flatten().map(|shard| shard.len()).sum())
+    }
+
+    /// How many live entries a slot has, at one instant.
+    pub(crate) fn count_live_slot(&self, slot: Slot) -> Result<usize, WorkerError> {
+        self.with_whole(slot, |whole| {
+            whole.shards.iter().flatten().map(|shard| shard.live_len(whole.now)).sum()
+        })
+    }
+
+    /// Removes every entry of a slot at one instant; returns how many there were.
+    pub(crate) fn clear_slot(&self, slot: Slot) -> Result<usize, WorkerError> {
+        self.with_whole(slot, |whole| {
+            let mut count = 0;
+            for shard in whole.shards.iter_mut().flatten() {
+                count += shard.len();
+                shard.clear(whole.dropped);
+            }
+            count
+        })
+    }
+
+    /// The slots that may hold keys, ascending: those that have had any, on whatever node.
+    pub(crate) fn populated(&self) -> crate::slot::SlotSet {
+        self.members().flat_map(|member| member.populated.iter()).collect()
+    }
+
+    /// Runs `visit` under the token of the slot's owner and, while a move is open, of its peer.
+    fn with_whole<R: Default>(
+        &self,
+        slot: Slot,
+        visit: impl FnOnce(&mut Whole<'_, V>) -> R,
+    ) -> Result<R, WorkerError> {
+        self.expect_open()?;
+        let mut gated = None;
+        let mut tries = 0;
+        loop {
+            let Some(owner) = self.truth.owner(slot) else { return Ok(R::default()) };
+            let owner = self.known(owner);
+            let state = owner.peek_state(slot);
+            match self.lock_whole(owner, state, slot) {
+                Some((first, second)) => {
+                    return Ok(self.visit_whole((first, second), visit));
+                }
+                // The slot moved on between the look and the tokens. After a few such races the
+                // gate holds it still.
+                None if tries < crate::limits::REDIRECTS_BEFORE_GATE => tries += 1,
+                None => gated = gated.or_else(|| Some(self.gate.enter(slot))),
+            }
+        }
+    }
+
+    fn visit_whole<R>(
+        &self,
+        (mut first, mut second): Held<'_, V>,
+        visit: impl FnOnce(&mut Whole<'_, V>) -> R,
+    ) -> R {
+        let mut dropped = Dropped::new();
+        let now = self.now();
+        let result = visit(&mut Whole {
+            shards: [Some(&mut first.shard), second.as_mut().map(|hold| &mut hold.shard)],
+            now: &now,
+            dropped: &mut dropped,
+        });
+        drop(second);
+        drop(first);
+        result
+    }
+
+    /// Takes the tokens that a look at the owner's mark asks for, if the look still holds.
+    fn lock_whole<'a>(
+        &'a self,
+        owner: &'a Member<V>,
+        state: SlotState,
+        slot: Slot,
+    ) -> Option<Held<'a, V>> {
+        let (mine, other) = match state.peer() {
+            None => (owner.headers.get(slot).lock(), None),
+            Some(peer) => {
+                let (mine, other) = lock_pair(owner, self.known(peer), slot);
+                (mine, Some(other))
+            }
+        };
+        let holds = self.truth.owner(slot) == Some(owner.id) && state_of(&mine) == state;
+        holds.then_some((mine, other))
+    }
+}
+
+type Held<'a, V> = (crate::shard::Hold<'a, V>, Option<crate::shard::Hold<'a, V>>);
+
+#[cfg(feature = "testing")]
+impl<V: Value + ?Sized> Roster<V> {
+    /// Checks one slot over all nodes: every live key has one home, which is the owner or the peer
+    /// that the owner's mark names.
+    ///
+    /// # Panics
+    /// When something does not hold.
+    pub(crate) fn check_slot(&self, slot: Slot) {
+        let now = self.now();
+        let owner = self.truth.owner(slot);
+        let peer = owner.and_then(|owner| self.known(owner).peek_state(slot).peer());
+        let mut homes: Vec<(Box<[u8]>, crate::topology::NodeId)> = Vec::new();
+        for member in self.members() {
+            member.peek(slot, |body| {
+                homes.extend(body.shard.iter_live(&now).map(|e| (e.key().into(), member.id)));
+            });
+        }
+        homes.sort_unstable();
+        for pair in homes.windows(2) {
+            assert_ne!(pair[0].0, pair[1].0, "a key has two homes: {pair:?}");
+        }
+        for (key, home) in &homes {
+            let reachable = Some(*home) == owner || Some(*home) == peer;
+            assert!(reachable, "key {key:?} of slot {slot} lies on {home}, owner {owner:?}");
+        }
+    }
+}

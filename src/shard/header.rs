@@ -1,0 +1,224 @@
+//! `Header`: the cache line of one slot in one node, with its token, mark and table.
+#![expect(unsafe_code, reason = "what the token guards is reached through an UnsafeCell")]
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::align_of;
+use std::mem::size_of;
+use std::ops::Deref;
+use std::ops::DerefMut;
+
+use crate::shard::Shard;
+use crate::shard::Value;
+use crate::slot::SLOT_COUNT;
+use crate::slot::Slot;
+use crate::sync::AtomicU64;
+use crate::sync::Ordering;
+use crate::sync::Token;
+
+const SLOTS: usize = SLOT_COUNT as usize;
+
+/// One slot in one node. All zero bytes are a valid header: not owned, not open, empty.
+#[repr(C, align(64))]
+pub(crate) struct Header<V: Value + ?Sized> {
+    token: Token,
+    /// How many operations ran here on a lent token. Written by the holder of `token` only.
+    lent: AtomicU64,
+    /// Touched only by the thread that holds `token`.
+    body: UnsafeCell<Body<V>>,
+}
+
+/// What the token guards.
+pub(crate) struct Body<V: Value + ?Sized> {
+    /// Whether this node owns the slot in its own view.
+    pub(crate) owned: bool,
+    /// The mark, in the encoding of the floors above; 0 is none.
+    pub(crate) mark: u8,
+    /// The other node of the move, packed; 0 is nobody.
+    pub(crate) peer: u16,
+    /// The move that is open here.
+    pub(crate) move_id: u64,
+    /// The keys.
+    pub(crate) shard: Shard<V>,
+}
+
+impl<V: Value + ?Sized> Body<V> {
+    /// Whether the slot is this node's and no move is open.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.owned && self.mark == 0
+    }
+}
+
+// SAFETY: the body is reached only by the holder of the token, one thread at a time, and what it
+// holds may be sent (`V: Send + Sync`).
+unsafe impl<V: Value + ?Sized> Sync for Header<V> {}
+
+impl<V: Value + ?Sized> Header<V> {
+    /// Waits for the token.
+    #[inline]
+    pub(crate) fn lock(&self) -> Hold<'_, V> {
+        self.token.lock();
+        Hold { header: self, not_send: PhantomData }
+    }
+
+    /// How many operations ran here on a lent token.
+    pub(crate) fn lent_count(&self) -> u64 {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    /// Takes the token if it is free.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<Hold<'_, V>> {
+        self.token.try_lock().then_some(Hold { header: self, not_send: PhantomData })
+    }
+}
+
+/// The token of one header, held by this thread until it is dropped.
+pub(crate) struct Hold<'a, V: Value + ?Sized> {
+    header: &'a Header<V>,
+    /// A token is given back by the thread that took it.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<V: Value + ?Sized> Hold<'_, V> {
+    /// Counts an operation that ran here on a lent token.
+    #[inline]
+    pub(crate) fn count_lent(&mut self) {
+        // Only the holder of the token writes, so that no count is lost between load and store.
+        let lent = self.header.lent.load(Ordering::Relaxed);
+        self.header.lent.store(lent + 1, Ordering::Relaxed);
+    }
+}
+
+impl<V: Value + ?Sized> Deref for Hold<'_, V> {
+    type Target = Body<V>;
+
+    #[inline]
+    fn deref(&self) -> &Body<V> {
+        // SAFETY: this `Hold` is the only one of its header, so nobody writes meanwhile.
+        unsafe { &*self.header.body.get() }
+    }
+}
+
+impl<V: Value + ?Sized> DerefMut for Hold<'_, V> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Body<V> {
+        // SAFETY: this `Hold` is the only one of its header and is borrowed mutably.
+        unsafe { &mut *self.header.body.get() }
+    }
+}
+
+impl<V: Value + ?Sized> Drop for Hold<'_, V> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: a `Hold` exists only while its thread holds the token, and it is not `Send`.
+        unsafe { self.header.token.unlock() }
+    }
+}
+
+/// The headers of one node: 1 MiB of zeroed pages that become resident when they are touched.
+pub(crate) struct Headers<V: Value + ?Sized> {
+    /// Zeroed, with room to align the first header. `vec![0; n]` is the one form that leaves the
+    /// pages untouched; an over-aligned allocation would be cleared by hand.
+    bytes: Box<[UnsafeCell<u8>]>,
+    values: PhantomData<Header<V>>,
+}
+
+// SAFETY: the bytes are reached only as headers, which are `Sync`.
+unsafe impl<V: Value + ?Sized> Sync for Headers<V> {}
+// SAFETY: headers hold nothing that is bound to a thread.
+unsafe impl<V: Value + ?Sized> Send for Headers<V> {}
+
+impl<V: Value + ?Sized> Headers<V> {
+    pub(crate) fn new() -> Self {
+        let zeroed = vec![0_u8; SLOTS * size_of::<Header<V>>() + align_of::<Header<V>>()];
+        let raw = Box::into_raw(zeroed.into_boxed_slice());
+        // SAFETY: `UnsafeCell<u8>` has the layout of `u8`, and the box was just taken apart.
+        let bytes = unsafe { Box::from_raw(raw as *mut [UnsafeCell<u8>]) };
+        Self { bytes, values: PhantomData }
+    }
+
+    fn first(&self) -> *mut Header<V> {
+        let base = self.bytes.as_ptr().cast_mut().cast::<u8>();
+        let padding = base.align_offset(align_of::<Header<V>>());
+        debug_assert!(padding < align_of::<Header<V>>());
+        base.wrapping_add(padding).cast()
+    }
+
+    /// The header of a slot.
+    #[inline]
+    pub(crate) fn get(&self, slot: Slot) -> &Header<V> {
+        let header = self.first().wrapping_add(slot.index());
+        // SAFETY: `slot.index()` is below `SLOTS`, `bytes` has room for `SLOTS` aligned headers,
+        // all zero bytes are a valid header, and a header is only ever reached by reference.
+        unsafe { &*header }
+    }
+}
+
+impl<V: Value + ?Sized> Drop for Headers<V> {
+    fn drop(&mut self) {
+        for slot in Slot::all() {
+            let header = self.first().wrapping_add(slot.index());
+            // SAFETY: as in `get`; `&mut self` proves that no other reference exists.
+            let header = unsafe { &mut *header };
+            // Taking the table out leaves the all zero shard, which owns nothing.
+            drop(std::mem::take(&mut header.body.get_mut().shard));
+        }
+    }
+}
+
+impl<V: Value + ?Sized> fmt::Debug for Headers<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Headers").finish_non_exhaustive()
+    }
+}
+
+const _: () = assert!(size_of::<Header<[u8]>>() == 64, "a header is one cache line");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::Arc;
+
+    #[test]
+    fn a_free_token_is_a_zero_byte() {
+        let token = Token::new();
+        // SAFETY: a token is one byte, `repr(transparent)` over a raw mutex of one atomic byte.
+        let byte = unsafe { std::mem::transmute::<Token, u8>(token) };
+        assert_eq!(byte, 0);
+    }
+
+    #[test]
+    fn headers_start_empty_and_aligned() {
+        let headers = Headers::<[u8]>::new();
+        for slot in Slot::all() {
+            let header = headers.get(slot);
+            assert_eq!(std::ptr::from_ref(header).addr() % 64, 0);
+            let hold = header.lock();
+            assert!(!hold.owned && hold.mark == 0 && hold.shard.len() == 0);
+            assert!(header.try_lock().is_none());
+        }
+    }
+
+    #[test]
+    fn one_thread_at_a_time_holds_a_token() {
+        let headers = Arc::new(Headers::<u64>::new());
+        let threads: Vec<_> = (0..4)
+            .map(|number| {
+                let headers = Arc::clone(&headers);
+                crate::sync::spawn(format!("adder {number}"), move || {
+                    for _ in 0..10_000 {
+                        headers.get(Slot::MIN).lock().count_lent();
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(headers.get(Slot::MIN).lent_count(), 40_000);
+    }
+}

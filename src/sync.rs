@@ -1,0 +1,103 @@
+//! The only door to locks, atomics and threads.
+#![expect(unsafe_code, reason = "a token is unlocked through parking_lot's raw mutex")]
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::{Arc, OnceLock};
+
+pub(crate) use parking_lot::{Condvar, Mutex};
+
+use std::cell::Cell;
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+use parking_lot::lock_api::RawMutex as _;
+
+/// The right to touch one shard: one byte, eventually fair, parks its waiters.
+///
+/// All zero bytes are a free token, so that a page of untouched headers needs no start-up work.
+#[repr(transparent)]
+pub(crate) struct Token(parking_lot::RawMutex);
+
+impl Token {
+    /// A token that nobody holds.
+    #[cfg(test)]
+    pub(crate) const fn new() -> Self {
+        Self(parking_lot::RawMutex::INIT)
+    }
+
+    /// Waits until the token is free and takes it.
+    #[inline]
+    pub(crate) fn lock(&self) {
+        self.0.lock();
+    }
+
+    /// Takes the token if it is free.
+    #[inline]
+    #[must_use]
+    pub(crate) fn try_lock(&self) -> bool {
+        self.0.try_lock()
+    }
+
+    /// Gives the token back.
+    ///
+    /// # Safety
+    /// - The calling thread holds this token.
+    #[inline]
+    pub(crate) unsafe fn unlock(&self) {
+        // SAFETY: guaranteed by caller: this thread holds the token.
+        unsafe { self.0.unlock() }
+    }
+}
+
+thread_local! {
+    /// Whether a caller's closure runs on this thread under a token.
+    static IN_CLOSURE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs a caller's closure under a token, of whatever cluster.
+#[inline]
+pub(crate) fn holds_token() -> bool {
+    IN_CLOSURE.get()
+}
+
+/// Marks this thread while a caller's closure runs under a token.
+#[derive(Debug)]
+pub(crate) struct ClosureScope(());
+
+impl ClosureScope {
+    /// Enters the scope; closures do not nest, because a nested call is refused.
+    pub(crate) fn enter() -> Self {
+        IN_CLOSURE.set(true);
+        Self(())
+    }
+}
+
+impl Drop for ClosureScope {
+    fn drop(&mut self) {
+        IN_CLOSURE.set(false);
+    }
+}
+
+/// Starts a named thread.
+pub(crate) fn spawn(
+    name: String,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    Builder::new().name(name).spawn(body)
+}
+
+/// Lets other threads run before the next try; the pause grows with `tries` and is bounded.
+pub(crate) fn back_off(tries: u32) {
+    if tries < 4 {
+        std::thread::yield_now();
+        return;
+    }
+    let micros = 1_u64 << tries.min(10);
+    let pause = std::time::Duration::from_micros(micros).min(crate::limits::BACKOFF_MAX);
+    std::thread::park_timeout(pause);
+}
+
+/// How many threads this machine runs at once.
+pub(crate) fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,45 @@
+//! What only tests turn on: faults planted on purpose, which the checks have to catch.
+
+/// A fault that a test plants into one cluster, to see that its checks would catch it.
+#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "the feature exports it"))]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// An importing node serves requests that carry no ASKING.
+    NoAskingCheck,
+    /// ASKING is honoured whatever move it names.
+    AskWithoutId,
+    /// A migration batch copies keys and leaves them at the source.
+    CopyWithoutDelete,
+    /// The slot's state is read in an earlier hold than the one that runs the operation.
+    StateOutsideToken,
+    /// The clock is read before the token is taken.
+    NowBeforeToken,
+}
+
+/// The faults that are planted into one cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    #[cfg(feature = "testing")]
+    planted: Option<Fault>,
+}
+
+impl Faults {
+    /// Plants one fault.
+    #[cfg(feature = "testing")]
+    pub(crate) fn plant(fault: Fault) -> Self {
+        Self { planted: Some(fault) }
+    }
+
+    /// Whether this fault was planted; never, and at no cost, without the feature.
+    #[inline]
+    pub(crate) fn has(self, fault: Fault) -> bool {
+        #[cfg(feature = "testing")]
+        return self.planted == Some(fault);
+        #[cfg(not(feature = "testing"))]
+        return {
+            let _ = (self, fault);
+            false
+        };
+    }
+}

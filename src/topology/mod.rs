@@ -1,0 +1,15 @@
+//! Who owns which slot: node ids, epochs, a node's view, the map that clients read, move gates.
+
+mod epoch;
+mod gate;
+mod map;
+mod node_id;
+mod view;
+
+pub use epoch::Epoch;
+pub use map::SlotMap;
+pub use node_id::NodeId;
+pub use view::SlotOwner;
+
+pub(crate) use gate::{Gate, GatePass};
+pub(crate) use view::{SlotBits, View};

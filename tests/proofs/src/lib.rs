@@ -1,0 +1,3 @@
+//! Models, property tests and stress tests of slotkeep.
+
+pub mod linearizability;

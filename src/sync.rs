@@ -3,12 +3,13 @@
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Arc, OnceLock};
+pub(crate) use std::thread::JoinHandle;
 
 pub(crate) use parking_lot::{Condvar, Mutex};
 
 use std::cell::Cell;
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 
 use parking_lot::lock_api::RawMutex as _;
 

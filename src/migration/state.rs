@@ -39,7 +39,7 @@ impl fmt::Display for MoveId {
 /// | `Importing` | target | served to ASKING with the id, else MOVED | the same |
 /// | `Aborting` | source | served | pulled back from the target, then served |
 /// | `Retired` | target | MOVED: it serves nothing | MOVED |
-/// | `Reserved` | a node that is about to become owner | MOVED | MOVED |
+/// | `Reserved` | who is about to get or to lose the slot | MOVED, or not served | the same |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum SlotState {

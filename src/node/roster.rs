@@ -1,7 +1,5 @@
 //! `Roster`: the nodes of one cluster and what they share.
 
-use std::thread::JoinHandle;
-
 use crate::limits::NODES_MAX;
 use crate::migration::MoveId;
 use crate::node::AdminError;
@@ -16,6 +14,7 @@ use crate::sync::Arc;
 use crate::sync::AtomicBool;
 use crate::sync::AtomicU32;
 use crate::sync::AtomicU64;
+use crate::sync::JoinHandle;
 use crate::sync::Mutex;
 use crate::sync::OnceLock;
 use crate::sync::Ordering;
@@ -108,10 +107,14 @@ impl Answers {
 }
 
 /// What only changes while a node joins or the cluster ends.
+#[derive(Default)]
 struct Joining {
     /// The workers that nodes share; empty when each node has its own.
     shared: Vec<Arc<Worker>>,
-    threads: Vec<(Arc<Worker>, Option<JoinHandle<()>>)>,
+    /// Every worker, also after the end.
+    workers: Vec<Arc<Worker>>,
+    /// The threads that are not joined yet.
+    threads: Vec<(Arc<Worker>, JoinHandle<()>)>,
 }
 
 impl<V: Value + ?Sized> Roster<V> {
@@ -135,7 +138,7 @@ impl<V: Value + ?Sized> Roster<V> {
             mailbox_jobs: options.mailbox_jobs,
             full_coverage: options.full_coverage,
             threaded: options.threaded,
-            joining: Mutex::new(Joining { shared: Vec::new(), threads: Vec::new() }),
+            joining: Mutex::new(Joining::default()),
         }
     }
 
@@ -192,24 +195,24 @@ impl<V: Value + ?Sized> Roster<V> {
         for number in 0..count {
             let worker =
                 Arc::new(Worker::new(name(number), number, self.mailbox_jobs, self.threaded));
-            let thread = if self.threaded {
+            if self.threaded {
                 let chores: Arc<dyn Chores> = Arc::<Self>::clone(self);
                 // The workers that did start end with the cluster.
                 let started = worker.start(Arc::clone(&self.clock), chores);
-                Some(started.map_err(|_| AdminError::NoThread)?)
-            } else {
-                None
-            };
-            joining.threads.push((Arc::clone(&worker), thread));
+                let thread = started.map_err(|_| AdminError::NoThread)?;
+                joining.threads.push((Arc::clone(&worker), thread));
+            }
             workers.push(worker);
         }
+        joining.workers.extend(workers.iter().map(Arc::clone));
         Ok(workers)
     }
 
     /// Ends every thread but the calling one and joins it; further calls answer `Closed`.
     ///
     /// Takes no longer than the longest closure that is running. From inside a closure under a
-    /// token it tells the threads to end and does not wait for them.
+    /// token it tells the threads to end and does not wait for them. A call that comes while
+    /// another one joins returns at once.
     pub(crate) fn shut_down(&self) {
         // Under the lock, so that no node joins afterwards.
         let threads = {
@@ -228,7 +231,7 @@ impl<V: Value + ?Sized> Roster<V> {
             return;
         }
         for (worker, thread) in threads {
-            if let Some(thread) = thread.filter(|_| !worker.is_current()) {
+            if !worker.is_current() {
                 // A worker ends by returning; a panic of its own was reported by its hook.
                 drop(thread.join());
             }
@@ -283,7 +286,7 @@ impl<V: Value + ?Sized> Roster<V> {
 
     /// Every worker, once.
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
-        self.joining.lock().threads.iter().map(|(worker, _)| Arc::clone(worker)).collect()
+        self.joining.lock().workers.clone()
     }
 
     /// Draws the epoch of a flip: greater than every one that was drawn before.

@@ -157,8 +157,8 @@ impl<V: Value + ?Sized> Node<V> {
         self.roster.flip_to(slot, None);
     }
 
-    /// Reserves a slot that this node owns and holds no key of; it goes on serving reads as an
-    /// empty slot of its owner until it is disowned.
+    /// Reserves a slot that this node owns and holds no key of. It gains no key from here on: until
+    /// it is disowned, or kept after all, requests hear that the slot is not served.
     fn reserve_owned(&self, slot: Slot) -> Result<(), AdminError> {
         let mut dropped = Dropped::new();
         let member = self.member();

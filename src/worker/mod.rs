@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -18,6 +17,7 @@ use thiserror::Error;
 use crate::sync;
 use crate::sync::Arc;
 use crate::sync::AtomicU64;
+use crate::sync::JoinHandle;
 use crate::sync::Ordering;
 use crate::time::Clock;
 use crate::time::NEVER;

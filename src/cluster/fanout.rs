@@ -80,8 +80,8 @@ impl<V: Value + ?Sized> Client<V> {
     /// unless a move splits them: then one by one.
     ///
     /// # Errors
-    /// The first error that a slot answered; the slots before it, in ascending order, are removed.
-    /// See [`Error`].
+    /// The first error that a slot answered; the slots before it, in ascending order, are removed,
+    /// and perhaps some keys of its own. Repeating the call is harmless. See [`Error`].
     pub fn remove_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<usize, Error> {
         let keys = self.hash_all(keys)?;
         let mut count = 0;

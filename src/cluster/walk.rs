@@ -64,6 +64,7 @@ impl<V: Value + ?Sized> Client<V> {
     /// # Errors
     /// [`Error::Closed`], [`Error::Reentrant`].
     pub fn counts(&self) -> Result<Vec<(Slot, usize)>, Error> {
+        self.roster.expect_open()?;
         let slots = self.roster.populated();
         let counts = slots.iter().map(|slot| Ok((slot, self.roster.count_slot(slot)?)));
         counts.filter(|count| !matches!(count, Ok((_, 0)))).collect()

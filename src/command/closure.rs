@@ -118,16 +118,14 @@ where
     }
 
     fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
-        let Some(entry) = shard.get(&self.key, now, dropped) else { return Ok(None) };
-        let (copy, returned) = {
-            // The scope is left last, so that a panicking closure's copy is dropped inside.
-            let _scope = ClosureScope::enter();
-            let mut copy = entry.value().to_owned_value();
-            let returned = (self.closure)(&mut copy);
-            (copy, returned)
-        };
+        // The scope is left last: what a closure that panics or is not run holds is dropped inside.
+        let _scope = ClosureScope::enter();
+        let Self { key, closure } = self;
+        let Some(entry) = shard.get(&key, now, dropped) else { return Ok(None) };
+        let mut copy = entry.value().to_owned_value();
+        let returned = closure(&mut copy);
         check_value_bytes(V::owned_bytes(&copy))?;
-        drop(publish(shard, &self.key, copy, now, dropped));
+        drop(publish(shard, &key, copy, now, dropped));
         Ok(Some(returned))
     }
 }
@@ -153,19 +151,19 @@ where
     }
 
     fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+        // The scope is left last: what a closure that panics or is not run holds is dropped inside.
+        let _scope = ClosureScope::enter();
+        let Self { key, closure } = self;
         // The entry is taken out, so that a panic leaves the shard without it.
-        let Some(entry) = shard.remove(&self.key, now, dropped) else { return Ok(None) };
+        let Some(entry) = shard.remove(&key, now, dropped) else { return Ok(None) };
         if !entry.is_unique() {
             shard.insert(entry);
             return Err(CommandError::Shared);
         }
         entry.touch();
         let mut half_done = RemovedOnPanic { entry: Some(entry), dropped };
-        let returned = {
-            let _scope = ClosureScope::enter();
-            let value = half_done.entry.as_mut().and_then(Entry::value_mut);
-            value.map(self.closure)
-        };
+        let value = half_done.entry.as_mut().and_then(Entry::value_mut);
+        let returned = value.map(closure);
         if let Some(entry) = half_done.entry.take() {
             shard.insert(entry);
         }

@@ -195,14 +195,14 @@ fn copy<V: CloneValue + ?Sized>(
     keys: &[Key<'_>],
     existing: Existing,
 ) -> Result<usize, AdminError> {
+    // A caller's `Clone` runs under the tokens, and so does the `Drop` of copies that are refused.
+    let _scope = crate::sync::ClosureScope::enter();
     let mut copies = Vec::with_capacity(keys.len());
     for key in keys {
         let Some(entry) = pair.my_shard.peek(key, pair.now) else { continue };
         if existing == Existing::Refuse && pair.peer_shard.has_same(entry, pair.now) {
             return Err(AdminError::BusyKey);
         }
-        // A caller's `Clone` runs under the token.
-        let _scope = crate::sync::ClosureScope::enter();
         let owned = entry.value().to_owned_value();
         copies.push(Entry::from_owned(key.bytes, key.hash, owned, entry.deadline()));
     }

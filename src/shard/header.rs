@@ -71,7 +71,9 @@ impl<V: Value + ?Sized> Header<V> {
     /// Takes the token if it is free.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Hold<'_, V>> {
-        self.token.try_lock().then_some(Hold { header: self, not_send: PhantomData })
+        // A `Hold` that is made gives the token back when it is dropped, so that none may be made
+        // when the token was not taken.
+        self.token.try_lock().then(|| Hold { header: self, not_send: PhantomData })
     }
 }
 
@@ -199,6 +201,9 @@ mod tests {
             let hold = header.lock();
             assert!(!hold.owned && hold.mark == 0 && hold.shard.len() == 0);
             assert!(header.try_lock().is_none());
+            assert!(header.try_lock().is_none(), "a token that was not got is not given back");
+            drop(hold);
+            assert!(header.try_lock().is_some());
         }
     }
 

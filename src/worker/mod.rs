@@ -201,7 +201,11 @@ impl Worker {
 
     /// Ends the worker: jobs that wait are dropped, and their callers hear `Closed`.
     pub(crate) fn close(&self) {
-        drop(self.mailbox.close());
+        for job in self.mailbox.close() {
+            // What a waiting closure holds may panic when it is dropped. The panic was reported by
+            // its hook, and keeps neither the other jobs nor the other workers alive.
+            drop(catch_unwind(AssertUnwindSafe(|| drop(job))));
+        }
     }
 
     fn run(&self, clock: &ClusterClock, chores: &dyn Chores) {

@@ -1,0 +1,10 @@
+//! The counterexamples behind the rules of moves and epochs, each replayed hold by hold.
+//!
+//! Every test is one interleaving that an earlier wording of the rules answered wrongly.
+
+mod aborts;
+mod claims;
+mod clients;
+mod keys;
+mod marks;
+mod rig;

@@ -1,5 +1,6 @@
 //! A whole slot, wherever its keys are: both sides of a moving slot under both tokens.
 
+use crate::limits::REDIRECTS_BEFORE_GATE;
 use crate::migration::SlotState;
 use crate::node::Member;
 use crate::node::Roster;
@@ -12,6 +13,7 @@ use crate::shard::Shard;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::time::Now;
+use crate::worker::Patience;
 use crate::worker::WorkerError;
 
 /// The shards that hold a slot's keys, under their tokens.
@@ -59,26 +61,35 @@ impl<V: Value + ?Sized> Roster<V> {
         self.members().flat_map(|member| member.populated.iter()).collect()
     }
 
-    /// Runs `visit` under the token of the slot's owner and, while a move is open, of its peer.
-    fn with_whole<R: Default>(
+    /// Runs `visit` under the token of the slot's owner and, while a move is open, of its peer; in
+    /// strict mode on the owner's worker.
+    fn with_whole<R: Default + Send>(
         &self,
         slot: Slot,
-        visit: impl FnOnce(&mut Whole<'_, V>) -> R,
+        visit: impl FnOnce(&mut Whole<'_, V>) -> R + Send,
     ) -> Result<R, WorkerError> {
         self.expect_open()?;
         let mut gated = None;
         let mut tries = 0;
+        let mut visit = Some(visit);
         loop {
             let Some(owner) = self.truth.owner(slot) else { return Ok(R::default()) };
             let owner = self.known(owner);
             let state = owner.peek_state(slot);
-            match self.lock_whole(owner, state, slot) {
-                Some((first, second)) => {
-                    return Ok(self.visit_whole((first, second), visit));
-                }
+            let mut attempt = || {
+                let held = self.lock_whole(owner, state, slot)?;
+                visit.take().map(|visit| self.visit_whole(held, visit))
+            };
+            let visited = if self.strict {
+                owner.worker(slot).call(Patience::Wait, attempt)?
+            } else {
+                attempt()
+            };
+            match visited {
+                Some(result) => return Ok(result),
                 // The slot moved on between the look and the tokens. After a few such races the
                 // gate holds it still.
-                None if tries < crate::limits::REDIRECTS_BEFORE_GATE => tries += 1,
+                None if tries < REDIRECTS_BEFORE_GATE => tries += 1,
                 None => gated = gated.or_else(|| Some(self.gate.enter(slot))),
             }
         }

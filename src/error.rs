@@ -202,7 +202,8 @@ impl From<AdminError> for Error {
     }
 }
 
-/// A call that took a value and did not apply it hands the value back.
+/// A call that took a sized value and did not apply it hands the value back. Of `[u8]` and `str`
+/// the caller has the bytes, so `value` is `()`.
 ///
 /// Converts into [`Error`], so that `?` drops the value where it is not wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -65,13 +65,13 @@ impl<V: Value + ?Sized> Client<V> {
     /// the size fits; else one allocation.
     ///
     /// # Errors
-    /// [`Refused`] hands the value back; see [`Error`].
+    /// [`Refused`] hands a sized value back; see [`Error`].
     #[inline]
-    pub fn set<'v>(
+    pub fn set(
         &self,
         key: impl AsRef<[u8]>,
-        value: V::Source<'v>,
-    ) -> Result<(), Refused<V::Source<'v>>> {
+        value: V::Source<'_>,
+    ) -> Result<(), Refused<V::Returned>> {
         let options = (Deadline::At(NEVER), Condition::Always, false);
         self.set_checked(key.as_ref(), value, options).map(drop)
     }
@@ -80,29 +80,31 @@ impl<V: Value + ?Sized> Client<V> {
     ///
     /// # Errors
     /// [`Error::Busy`] when the token is taken or the mailbox is full; see [`Error`].
-    pub fn try_set<'v>(
+    pub fn try_set(
         &self,
         key: impl AsRef<[u8]>,
-        value: V::Source<'v>,
-    ) -> Result<(), Refused<V::Source<'v>>> {
+        value: V::Source<'_>,
+    ) -> Result<(), Refused<V::Returned>> {
         self.trying().set(key, value)
     }
 
     /// Writes a value with options: expiry, a condition, the old value returned.
     ///
     /// # Errors
-    /// [`Refused`] hands the value back; see [`Error`].
-    pub fn set_with<'v>(
+    /// [`Refused`] hands a sized value back; see [`Error`].
+    pub fn set_with(
         &self,
         key: impl AsRef<[u8]>,
-        value: V::Source<'v>,
+        value: V::Source<'_>,
         options: &SetOptions<'_, V>,
-    ) -> Result<SetOutcome<V, V::Source<'v>>, Refused<V::Source<'v>>> {
+    ) -> Result<SetOutcome<V>, Refused<V::Returned>> {
         let deadline = self.deadline(options.asked_expiry());
         let options = (deadline, options.condition(), options.wants_old());
         Ok(match self.set_checked(key.as_ref(), value, options)? {
             SetResult::Done(old) => SetOutcome::Set { old },
-            SetResult::Unmet(value, current) => SetOutcome::NotSet { value, current },
+            SetResult::Unmet(value, current) => {
+                SetOutcome::NotSet { value: V::give_back(value), current }
+            }
         })
     }
 
@@ -112,13 +114,17 @@ impl<V: Value + ?Sized> Client<V> {
         key: &[u8],
         value: V::Source<'v>,
         (deadline, condition, return_old): (Deadline, Condition<'_, V>, bool),
-    ) -> Result<SetResult<V, V::Source<'v>>, Refused<V::Source<'v>>> {
+    ) -> Result<SetResult<V, V::Source<'v>>, Refused<V::Returned>> {
         let key = match self.key(key).and_then(|key| Ok(check_value::<V>(&value).map(|()| key)?)) {
             Ok(key) => key,
-            Err(error) => return Err(Refused { error, value }),
+            Err(error) => return Err(Refused { error, value: V::give_back(value) }),
         };
         let set = Set { key, value, deadline, condition, return_old };
-        self.run(key.slot, set).map_err(|(error, set)| Refused { error, value: set.value })
+        let refused = |(error, set): (Error, Set<'_, '_, '_, V>)| Refused {
+            error,
+            value: V::give_back(set.value),
+        };
+        self.run(key.slot, set).map_err(refused)
     }
 
     fn deadline(&self, expiry: Expiry) -> Deadline {
@@ -170,13 +176,13 @@ impl<V: Value + ?Sized> Client<V> {
     /// it was.
     ///
     /// # Errors
-    /// [`Refused`] hands the value back; see [`Error`]. A value that was not written because the
+    /// [`Refused`] hands a sized value back; see [`Error`]. A value that was not written because the
     /// entry changed is dropped; [`set_with`](Self::set_with) hands it back.
-    pub fn replace<'v>(
+    pub fn replace(
         &self,
         seen: &Handle<V>,
-        value: V::Source<'v>,
-    ) -> Result<bool, Refused<V::Source<'v>>> {
+        value: V::Source<'_>,
+    ) -> Result<bool, Refused<V::Returned>> {
         let options = (Deadline::Keep, Condition::Same(seen), false);
         let result = self.set_checked(Handle::key(seen), value, options)?;
         Ok(matches!(result, SetResult::Done(_)))

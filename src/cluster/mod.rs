@@ -123,7 +123,7 @@ impl<V: Value + ?Sized> Cluster<V> {
         self.node_ids().into_iter().filter_map(|id| self.node(id)).collect()
     }
 
-    /// Adds a node without slots; it knows what the others know.
+    /// Adds a node without slots; it knows the owners of all slots.
     ///
     /// # Errors
     /// [`Error::Admin`] with `TooManyNodes` or `NoThread`, [`Error::Closed`], [`Error::Reentrant`].

@@ -133,7 +133,7 @@ impl<'h, V: Value + ?Sized> SetOptions<'h, V> {
 }
 
 /// What [`Client::set_with`](crate::Client::set_with) did.
-pub enum SetOutcome<V: Value + ?Sized, S> {
+pub enum SetOutcome<V: Value + ?Sized> {
     /// The value was written.
     Set {
         /// What was there before, if the options want it.
@@ -141,14 +141,14 @@ pub enum SetOutcome<V: Value + ?Sized, S> {
     },
     /// The condition was not met; nothing was written.
     NotSet {
-        /// The value, handed back.
-        value: S,
+        /// The value, handed back; nothing for `[u8]` and `str`, of which the caller has the bytes.
+        value: V::Returned,
         /// What is there, if the options want it.
         current: Option<Handle<V>>,
     },
 }
 
-impl<V: Value + ?Sized, S> SetOutcome<V, S> {
+impl<V: Value + ?Sized> SetOutcome<V> {
     /// Whether the value was written.
     pub fn is_set(&self) -> bool {
         matches!(self, Self::Set { .. })
@@ -163,7 +163,7 @@ impl<V: Value + ?Sized, S> SetOutcome<V, S> {
     }
 }
 
-impl<V: Value + ?Sized, S> fmt::Debug for SetOutcome<V, S> {
+impl<V: Value + ?Sized> fmt::Debug for SetOutcome<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_set() { "Set" } else { "NotSet" })
     }

@@ -79,8 +79,8 @@ impl<V: Value + ?Sized> Roster<V> {
         if claims.is_empty() {
             return;
         }
-        // Pairs with the fence of `add_node`: a node that is not found here merges the view in
-        // which these claims are.
+        // Pairs with the fence of `add_node`: a node that is not found here merges the cluster's
+        // words, in which these claims are.
         fence(Ordering::SeqCst);
         let claims: Arc<[Claim]> = claims.into();
         for to in self.members().map(|member| member.id).filter(|&to| to != from) {

@@ -17,6 +17,7 @@ use crate::node::Member;
 use crate::node::Roster;
 use crate::node::member::state_of;
 use crate::node::pair::lock_pair;
+use crate::node::pair::try_lock_pair;
 use crate::shard::Batch;
 use crate::shard::Body;
 use crate::shard::Dropped;
@@ -257,7 +258,13 @@ impl<V: Value + ?Sized> Roster<V> {
         }
         let run = |attempt: Attempt, operation: O| {
             let mut dropped = Dropped::new();
-            let (mut at_source, mut at_target) = lock_pair(source, target, attempt.slot);
+            let holds = match attempt.patience {
+                Patience::Wait => Some(lock_pair(source, target, attempt.slot)),
+                Patience::Try => try_lock_pair(source, target, attempt.slot),
+            };
+            let Some((mut at_source, mut at_target)) = holds else {
+                return Err((WorkerError::Busy, operation));
+            };
             let now = self.now();
             let source_side = source.side(attempt.slot, &at_source, &now);
             let target_side = target.side(attempt.slot, &at_target, &now);

@@ -5,6 +5,9 @@ use crate::shard::Hold;
 use crate::shard::Value;
 use crate::slot::Slot;
 
+/// The tokens of two nodes for one slot.
+pub(crate) type Holds<'a, V> = (Hold<'a, V>, Hold<'a, V>);
+
 /// Takes the tokens of two nodes for one slot, in node order, and returns them as they were asked.
 ///
 /// # Panics
@@ -13,7 +16,7 @@ pub(crate) fn lock_pair<'a, V: Value + ?Sized>(
     one: &'a Member<V>,
     other: &'a Member<V>,
     slot: Slot,
-) -> (Hold<'a, V>, Hold<'a, V>) {
+) -> Holds<'a, V> {
     assert!(one.id != other.id, "a pair needs two nodes");
     if one.id < other.id {
         let first = one.headers.get(slot).lock();
@@ -22,4 +25,14 @@ pub(crate) fn lock_pair<'a, V: Value + ?Sized>(
         let first = other.headers.get(slot).lock();
         (one.headers.get(slot).lock(), first)
     }
+}
+
+/// [`lock_pair`] that does not wait: nothing when one of the tokens is taken.
+pub(crate) fn try_lock_pair<'a, V: Value + ?Sized>(
+    one: &'a Member<V>,
+    other: &'a Member<V>,
+    slot: Slot,
+) -> Option<Holds<'a, V>> {
+    let first = one.headers.get(slot).try_lock()?;
+    Some((first, other.headers.get(slot).try_lock()?))
 }

@@ -142,7 +142,7 @@ impl<V: Value + ?Sized> Roster<V> {
         }
     }
 
-    /// Adds an empty node that knows what the others know.
+    /// Adds an empty node that knows the owners of all slots.
     pub(crate) fn add_node(self: &Arc<Self>) -> Result<NodeId, AdminError> {
         if sync::holds_token() {
             return Err(WorkerError::Reentrant.into());
@@ -170,18 +170,13 @@ impl<V: Value + ?Sized> Roster<V> {
         let count = u32::try_from(index + 1).unwrap_or(u32::MAX);
         self.node_count.store(count, Ordering::Release);
         drop(joining);
-        // Pairs with the fence of `broadcast`: a claim that did not find this node is in the view
-        // of the node that made it, and is merged below.
+        // Pairs with the fence of `broadcast`: a claim that did not find this node is in the
+        // cluster's words, which are merged below.
         fence(Ordering::SeqCst);
-        // From here on the node hears claims; what was claimed before it learns from its peers.
+        // From here on the node hears claims; what was claimed before is in the cluster's words.
         let joined = self.known(id);
-        // A peer that has seen no epoch knows nothing yet: a cluster of a thousand nodes starts
-        // without a million merges of empty views.
-        let knowing = |peer: &&Member<V>| peer.id != id && peer.current_epoch() != Epoch::ZERO;
-        for peer in self.members().filter(knowing) {
-            joined.view.merge(&peer.view);
-            joined.saw_epoch(peer.current_epoch());
-        }
+        joined.view.merge(&self.truth);
+        joined.saw_epoch(self.last_epoch());
         Ok(id)
     }
 

@@ -353,7 +353,7 @@ impl<V: Value + ?Sized> Entry<V> {
     pub(crate) fn try_overwrite<'a>(
         &mut self,
         source: V::Source<'a>,
-    ) -> Result<V::Old, V::Source<'a>> {
+    ) -> Result<V::Returned, V::Source<'a>> {
         let Some(bytes) = self.room_for(V::source_bytes(&source)) else { return Err(source) };
         // SAFETY: `room_for` checked that there is room and that nobody else refers to the value;
         // `source` cannot borrow from it, since such a borrow would hold `self` or a handle.
@@ -368,7 +368,7 @@ impl<V: Value + ?Sized> Entry<V> {
     ///
     /// Gives `owned` back if nothing was changed.
     #[inline]
-    pub(crate) fn try_overwrite_owned(&mut self, owned: V::Owned) -> Result<V::Old, V::Owned> {
+    pub(crate) fn try_overwrite_owned(&mut self, owned: V::Owned) -> Result<V::Returned, V::Owned> {
         let Some(bytes) = self.room_for(V::owned_bytes(&owned)) else { return Err(owned) };
         // SAFETY: `room_for` checked that there is room and that nobody else refers to the value.
         let old = unsafe { V::overwrite_owned(owned, self.value_address()) };

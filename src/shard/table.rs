@@ -17,7 +17,7 @@ pub(crate) type Dropped<V> = SmallVec<[Garbage<V>; 2]>;
 #[expect(dead_code, reason = "garbage is only ever dropped")]
 pub(crate) enum Garbage<V: Value + ?Sized> {
     Entry(Entry<V>),
-    Value(V::Old),
+    Value(V::Returned),
     Table(Box<Table<V>>),
 }
 

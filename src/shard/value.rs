@@ -46,9 +46,9 @@ pub unsafe trait Value: sealed::Sealed + Send + Sync + 'static {
     /// What `compute` returns and `update` works on: the value in a form that stands alone.
     type Owned: Send;
 
-    /// What an overwrite in place pushes out, so that it can be dropped later: the old value, or
-    /// nothing where bytes were copied over bytes.
-    type Old: Send;
+    /// What comes back of a value that was not written or that was overwritten in place: the value
+    /// itself, or nothing where bytes are only ever copied.
+    type Returned: Send + 'static;
 
     #[doc(hidden)]
     const ALIGNMENT: usize;
@@ -69,6 +69,10 @@ pub unsafe trait Value: sealed::Sealed + Send + Sync + 'static {
     fn size_bytes(value: &Self) -> usize {
         size_of_val(value)
     }
+
+    /// What the caller gets back of a source that was not written.
+    #[doc(hidden)]
+    fn give_back(source: Self::Source<'_>) -> Self::Returned;
 
     /// The pointer to a value of `bytes` bytes at `address`; sized types ignore `bytes`.
     #[doc(hidden)]
@@ -101,7 +105,7 @@ pub unsafe trait Value: sealed::Sealed + Send + Sync + 'static {
     /// - `target` is valid for writes of `source_bytes(&source)` bytes.
     /// - `source` does not borrow from that memory.
     #[doc(hidden)]
-    unsafe fn overwrite_source(source: Self::Source<'_>, target: *mut u8) -> Self::Old;
+    unsafe fn overwrite_source(source: Self::Source<'_>, target: *mut u8) -> Self::Returned;
 
     /// Replaces the value at `target` by one made of `owned`.
     ///
@@ -110,7 +114,7 @@ pub unsafe trait Value: sealed::Sealed + Send + Sync + 'static {
     /// - `target` holds a value, and nothing else refers to it.
     /// - `target` is valid for writes of `owned_bytes(&owned)` bytes.
     #[doc(hidden)]
-    unsafe fn overwrite_owned(owned: Self::Owned, target: *mut u8) -> Self::Old;
+    unsafe fn overwrite_owned(owned: Self::Owned, target: *mut u8) -> Self::Returned;
 }
 
 /// A value that can be copied out of an entry, which `update` needs.
@@ -126,7 +130,7 @@ pub trait CloneValue: Value {
 unsafe impl<T: Send + Sync + 'static> Value for T {
     type Source<'a> = T;
     type Owned = T;
-    type Old = T;
+    type Returned = T;
 
     const ALIGNMENT: usize = align_of::<T>();
     const IS_SIZED: bool = true;
@@ -137,6 +141,10 @@ unsafe impl<T: Send + Sync + 'static> Value for T {
 
     fn owned_bytes(_owned: &T) -> usize {
         size_of::<T>()
+    }
+
+    fn give_back(source: T) -> T {
+        source
     }
 
     fn fat(address: *mut u8, _bytes: usize) -> *mut T {
@@ -169,7 +177,7 @@ unsafe impl<T: Send + Sync + 'static> Value for T {
 unsafe impl Value for [u8] {
     type Source<'a> = &'a [u8];
     type Owned = Vec<u8>;
-    type Old = ();
+    type Returned = ();
 
     const ALIGNMENT: usize = 1;
     const IS_SIZED: bool = false;
@@ -181,6 +189,8 @@ unsafe impl Value for [u8] {
     fn owned_bytes(owned: &Vec<u8>) -> usize {
         owned.len()
     }
+
+    fn give_back(_source: &[u8]) {}
 
     fn fat(address: *mut u8, bytes: usize) -> *mut [u8] {
         ptr::slice_from_raw_parts_mut(address, bytes)
@@ -212,7 +222,7 @@ unsafe impl Value for [u8] {
 unsafe impl Value for str {
     type Source<'a> = &'a str;
     type Owned = String;
-    type Old = ();
+    type Returned = ();
 
     const ALIGNMENT: usize = 1;
     const IS_SIZED: bool = false;
@@ -224,6 +234,8 @@ unsafe impl Value for str {
     fn owned_bytes(owned: &String) -> usize {
         owned.len()
     }
+
+    fn give_back(_source: &str) {}
 
     fn fat(address: *mut u8, bytes: usize) -> *mut str {
         ptr::slice_from_raw_parts_mut(address, bytes) as *mut str

@@ -176,8 +176,8 @@ impl<V: Value + ?Sized> Client<V> {
     /// it was.
     ///
     /// # Errors
-    /// [`Refused`] hands a sized value back; see [`Error`]. A value that was not written because the
-    /// entry changed is dropped; [`set_with`](Self::set_with) hands it back.
+    /// [`Refused`] hands a sized value back; see [`Error`]. A value that was not written because
+    /// the entry changed is dropped; [`set_with`](Self::set_with) hands it back.
     pub fn replace(
         &self,
         seen: &Handle<V>,

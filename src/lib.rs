@@ -106,7 +106,9 @@ pub use node::{
     MovePhase, MoveRecord, Node, SetSlot,
 };
 pub use shard::{CloneValue, Handle, Value};
-pub use slot::{SLOT_COUNT, Slot, SlotError, SlotRange, SlotSet, hash_tag, slot_of_pattern};
+pub use slot::{
+    SLOT_COUNT, Slot, SlotError, SlotRange, SlotSet, hash_tag, slot_of_pattern, slots_of,
+};
 #[cfg(feature = "testing")]
 pub use testing::Fault;
 pub use topology::{Epoch, NodeId, SlotMap, SlotOwner};

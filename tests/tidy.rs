@@ -6,8 +6,8 @@ use std::path::Path;
 /// The floors, from the ground up. A module imports from floors below its own, and from itself.
 const FLOORS: [&[&str]; 11] = [
     &["limits"],
-    &["crc16", "sync", "testing"],
-    &["time"],
+    &["sync", "testing"],
+    &["crc16", "time"],
     &["slot"],
     &["topology", "shard"],
     &["migration", "command"],

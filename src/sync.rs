@@ -5,6 +5,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, 
 pub(crate) use std::sync::{Arc, OnceLock};
 pub(crate) use std::thread::JoinHandle;
 
+pub(crate) use crossbeam_utils::CachePadded;
 pub(crate) use parking_lot::{Condvar, Mutex};
 
 use std::cell::Cell;

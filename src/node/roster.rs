@@ -14,6 +14,7 @@ use crate::sync::Arc;
 use crate::sync::AtomicBool;
 use crate::sync::AtomicU32;
 use crate::sync::AtomicU64;
+use crate::sync::CachePadded;
 use crate::sync::JoinHandle;
 use crate::sync::Mutex;
 use crate::sync::OnceLock;
@@ -65,15 +66,16 @@ pub(crate) struct Roster<V: Value + ?Sized> {
     pub(crate) gate: Gate,
     pub(crate) bus: Bus,
     pub(crate) moves: Moves,
-    pub(crate) answers: Answers,
+    /// Padded like all that is written while calls run: calls read the fields beside it.
+    pub(crate) answers: CachePadded<Answers>,
     closed: AtomicBool,
     /// Nodes are added, never removed; a node's place is its id.
     nodes: Box<[OnceLock<Box<Member<V>>>]>,
     node_count: AtomicU32,
     /// The greatest epoch that was drawn.
-    epochs: AtomicU64,
+    epochs: CachePadded<AtomicU64>,
     /// The greatest move id that was drawn.
-    move_ids: AtomicU64,
+    move_ids: CachePadded<AtomicU64>,
     workers: WorkerPlan,
     mailbox_jobs: usize,
     full_coverage: bool,
@@ -128,12 +130,12 @@ impl<V: Value + ?Sized> Roster<V> {
             gate: Gate::new(),
             bus: Bus::new(),
             moves: Moves::new(),
-            answers: Answers::default(),
+            answers: CachePadded::default(),
             closed: AtomicBool::new(false),
             nodes: std::iter::repeat_with(OnceLock::new).take(NODES_MAX).collect(),
             node_count: AtomicU32::new(0),
-            epochs: AtomicU64::new(0),
-            move_ids: AtomicU64::new(0),
+            epochs: CachePadded::default(),
+            move_ids: CachePadded::default(),
             workers: options.workers,
             mailbox_jobs: options.mailbox_jobs,
             full_coverage: options.full_coverage,

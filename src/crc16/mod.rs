@@ -17,12 +17,17 @@
 //! | tier | needs | is |
 //! |---|---|---|
 //! | `portable` | nothing | no `unsafe` and no SIMD: registers, tables, xor |
+//! | `clmul` | PCLMULQDQ, SSSE3 | carry-less products of 16 bytes |
 //!
 //! The best tier that the processor can run is chosen at the first use. The environment variable
 //! `SLOTKEEP_TIER` names another one, for support; a name that is unknown, or a tier that the
 //! processor cannot run, is passed over. On other architectures than x86-64 there is only
 //! `portable`.
 
+#[cfg(target_arch = "x86_64")]
+mod clmul;
+#[cfg(target_arch = "x86_64")]
+mod constants;
 mod portable;
 mod swar;
 mod table;

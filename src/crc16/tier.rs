@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+#[cfg(target_arch = "x86_64")]
+use super::clmul::Clmul;
 use super::portable;
 use crate::sync::OnceLock;
 
@@ -35,6 +37,8 @@ pub struct Tier(Kernel);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kernel {
     Portable,
+    #[cfg(target_arch = "x86_64")]
+    Clmul(Clmul),
 }
 
 impl Tier {
@@ -57,6 +61,8 @@ impl Tier {
     pub const fn name(self) -> &'static str {
         match self.0 {
             Kernel::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Clmul(_) => "clmul",
         }
     }
 
@@ -65,6 +71,8 @@ impl Tier {
     pub fn crc16(self, bytes: &[u8]) -> u16 {
         match self.0 {
             Kernel::Portable => portable::checksum(bytes),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Clmul(kernel) => kernel.checksum(bytes),
         }
     }
 
@@ -74,6 +82,8 @@ impl Tier {
     pub fn crc16_of_tag(self, key: &[u8]) -> u16 {
         match self.0 {
             Kernel::Portable => portable::checksum_of_tag(key),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Clmul(kernel) => kernel.checksum_of_tag(key),
         }
     }
 
@@ -97,12 +107,8 @@ impl Tier {
         results: &mut [T],
         finish: impl Fn(u16) -> T,
     ) {
-        match self.0 {
-            Kernel::Portable => {
-                for (key, result) in keys.iter().zip(results) {
-                    *result = finish(portable::checksum_of_tag(key.as_ref()));
-                }
-            }
+        for (key, result) in keys.iter().zip(results) {
+            *result = finish(self.crc16_of_tag(key.as_ref()));
         }
     }
 
@@ -127,7 +133,7 @@ impl fmt::Display for Tier {
 }
 
 /// The names of all tiers, the slowest first, available or not.
-const NAMES: [&str; 1] = ["portable"];
+const NAMES: [&str; 3] = ["portable", "clmul", "wide"];
 
 impl FromStr for Tier {
     type Err = TierError;
@@ -141,6 +147,11 @@ impl FromStr for Tier {
     fn from_str(name: &str) -> Result<Self, TierError> {
         let kernel = match name {
             "portable" => Some(Kernel::Portable),
+            #[cfg(target_arch = "x86_64")]
+            "clmul" => Clmul::new().map(Kernel::Clmul),
+            #[cfg(not(target_arch = "x86_64"))]
+            "clmul" => None,
+            "wide" => None,
             _ => return Err(TierError::Unknown),
         };
         kernel.map(Self).ok_or(TierError::Unavailable)

@@ -1,0 +1,65 @@
+//! Where the figures come from: the processor, the core that runs them, the rivals' versions.
+
+use std::fs;
+
+/// The locked versions are those that were compiled.
+const LOCK: &str = include_str!("../Cargo.lock");
+
+/// The processor's name, as the system tells it.
+pub fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    named(&text, "model name").unwrap_or("unknown").to_owned()
+}
+
+/// Binds this thread to the last core, which has the least to do with interrupts; returns which.
+pub fn pin() -> Option<usize> {
+    let core = core_affinity::get_core_ids()?.pop()?;
+    core_affinity::set_for_current(core).then_some(core.id)
+}
+
+/// Each package with its locked version.
+pub fn versions(packages: &[&str]) -> Vec<String> {
+    let version = |name: &&str| format!("{name} {}", locked(LOCK, name).unwrap_or("?"));
+    packages.iter().map(version).collect()
+}
+
+/// The value after `name` and a colon.
+fn named<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// The version of a package in the text of a `Cargo.lock`.
+fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    rest.split('"').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_that_of_the_package_and_not_of_one_with_a_longer_name() {
+        let lock =
+            "name = \"crc-any\"\nversion = \"3.1.0\"\n\nname = \"crc\"\nversion = \"3.4.0\"\n";
+        assert_eq!(locked(lock, "crc"), Some("3.4.0"));
+        assert_eq!(locked(lock, "crc16"), None);
+    }
+
+    #[test]
+    fn every_rival_is_locked() {
+        for version in versions(&["crc", "crc16", "crc-any", "crc-fast", "redis-protocol"]) {
+            assert!(!version.ends_with('?'), "{version}");
+        }
+    }
+
+    #[test]
+    fn the_processor_is_read_from_its_line() {
+        let text = "processor\t: 0\nmodel name\t: Some Make 9\nmodel name\t: Another\n";
+        assert_eq!(named(text, "model name"), Some("Some Make 9"));
+        assert_eq!(named(text, "model"), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! Goals 9 to 11: long messages and buffers, against folding and against the bandwidth of loads.
+
+use slotkeep::crc16::crc16;
+
+use crate::measure::Contestant;
+use crate::measure::Plan;
+use crate::measure::contest;
+use crate::report::Bound::AtLeast;
+use crate::report::Goal;
+use crate::report::Line;
+use crate::slot::floors;
+use crate::slot::keys::Run;
+use crate::slot::rivals::CRC_FAST;
+use crate::slot::rivals::Function;
+use crate::slot::work::calls;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// Goal 9: 128 bytes and 1 KiB.
+pub fn messages(plan: Plan) -> Vec<Line> {
+    let goal = |id, measure, demand| Goal::free(id, measure).demand(AtLeast(demand));
+    vec![
+        against(plan, 128, CRC_FAST.name, CRC_FAST.of, goal("9a", "crc16 of 128 B", 6.0)),
+        against(plan, KIB, CRC_FAST.name, CRC_FAST.of, goal("9b", "crc16 of 1 KiB", 4.0)),
+    ]
+}
+
+/// Goal 10: buffers.
+pub fn buffers(plan: Plan) -> Vec<Line> {
+    let goals = [
+        (4 * KIB, Goal::free("10a", "crc16 of 4 KiB").demand(AtLeast(2.5))),
+        (64 * KIB, Goal::free("10b", "crc16 of 64 KiB").demand(AtLeast(2.0))),
+        (MIB, Goal::free("10c", "crc16 of 1 MiB").demand(AtLeast(2.0))),
+    ];
+    let line = |(len, goal)| against(plan, len, CRC_FAST.name, CRC_FAST.of, goal);
+    goals.map(line).into()
+}
+
+/// Goal 11: the checksum at the speed of loads.
+pub fn against_floor(plan: Plan) -> Vec<Line> {
+    let xor_sum = floors::xor_sum().expect("the wide tier needs AVX-512 itself");
+    let goals = [
+        (16 * KIB, Goal::free("11a", "crc16 of 16 KiB").aim(AtLeast(0.9))),
+        (64 * KIB, Goal::free("11b", "crc16 of 64 KiB").demand(AtLeast(0.95))),
+        (MIB, Goal::free("11c", "crc16 of 1 MiB").demand(AtLeast(0.95))),
+    ];
+    let line = |(len, goal)| against(plan, len, "XOR of the words", xor_sum, goal);
+    goals.map(line).into()
+}
+
+/// One contest over runs of `len` bytes.
+fn against(plan: Plan, len: usize, name: &str, rival: Function, goal: Goal) -> Line {
+    let run = Run::of(len);
+    let keys = run.views();
+    let ours: Contestant<'_> = calls("ours", &keys, crc16);
+    let rounds = contest(plan, vec![ours, calls(name, &keys, rival)]);
+    goal.judge(rounds.of(0), name, rounds.of(1))
+}

@@ -1,0 +1,21 @@
+//! A/A: ours against ours. What differs here is noise, and so is as much anywhere else.
+
+use slotkeep::Slot;
+
+use crate::measure::Plan;
+use crate::measure::contest;
+use crate::report::Goal;
+use crate::report::Line;
+use crate::slot::keys::KeySet;
+use crate::slot::keys::Kind;
+use crate::slot::work::calls;
+
+/// One contest of two equal sides.
+pub fn lines(plan: Plan) -> Vec<Line> {
+    let set = KeySet::of(Kind::Uuid);
+    let keys = set.views();
+    let ours = |name| calls(name, &keys, |key| Slot::of(key).number());
+    let rounds = contest(plan, vec![ours("ours"), ours("ours again")]);
+    let goal = Goal::free("A/A", "slot, UUIDs: the floor of the noise");
+    vec![goal.judge(rounds.of(0), rounds.name(1), rounds.of(1))]
+}

@@ -1,0 +1,111 @@
+//! Goals 1 to 4: from realistic keys to slots, against the clients that do it today.
+
+use slotkeep::SLOT_COUNT;
+use slotkeep::Slot;
+use slotkeep::crc16::Tier;
+
+use crate::measure::Plan;
+use crate::measure::contest;
+use crate::report::Bound::AtLeast;
+use crate::report::Goal;
+use crate::report::Line;
+use crate::slot::keys::KeySet;
+use crate::slot::keys::Kind;
+use crate::slot::rivals;
+use crate::slot::work::Pace;
+use crate::slot::work::Pace::Chained;
+use crate::slot::work::Pace::Overlapping;
+
+/// What is asked of both clients; Redis's own way is a line without a demand.
+struct Asked {
+    ids: [&'static str; 3],
+    measure: &'static str,
+    demand: Option<f64>,
+    aim: f64,
+}
+
+/// Goal 1: keys of all kinds, calls that may overlap.
+pub fn mixed(plan: Plan) -> Vec<Line> {
+    let asked = Asked {
+        ids: ["1a", "1b", "1c"],
+        measure: "slot, mixed keys",
+        demand: Some(10.0),
+        aim: 15.0,
+    };
+    against_clients(plan, Kind::Mixed, Overlapping, &asked)
+}
+
+/// Goal 2: keys without a tag.
+pub fn without_tag(plan: Plan) -> Vec<Line> {
+    let (demand, aim) = (Some(20.0), 30.0);
+    let uuids = Asked { ids: ["2a", "2b", "2c"], measure: "slot, UUIDs of 36 B", demand, aim };
+    let sessions =
+        Asked { ids: ["2d", "2e", "2f"], measure: "slot, sessions of 40 B", demand, aim };
+    let mut lines = against_clients(plan, Kind::Uuid, Overlapping, &uuids);
+    lines.extend(against_clients(plan, Kind::Session, Overlapping, &sessions));
+    lines
+}
+
+/// Goal 3: keys with a tag, in throughput and in latency.
+///
+/// Both are demanded, and that one function has both is an aim: what `Slot::of` does has to have
+/// the throughput, and some tier, asked for by name, the latency.
+pub fn with_tag(plan: Plan) -> Vec<Line> {
+    let (ids, measure) = (["3a", "3b", "3c"], "slot, tagged keys");
+    let overlapping = Asked { ids, measure, demand: Some(1.8), aim: 3.0 };
+    let (ids, measure) = (["3d", "3e", "3f"], "slot latency, tagged keys");
+    let chained = Asked { ids, measure, demand: None, aim: 1.8 };
+    let mut lines = against_clients(plan, Kind::Tag, Overlapping, &overlapping);
+    lines.extend(against_clients(plan, Kind::Tag, Chained, &chained));
+    lines.extend(tag_latency_of_tiers(plan));
+    lines
+}
+
+/// The latency of tagged keys by the tier that is best at it, against each client.
+fn tag_latency_of_tiers(plan: Plan) -> [Line; 2] {
+    let set = KeySet::of(Kind::Tag);
+    let keys = set.views();
+    let clients = [rivals::REDIS_RS, rivals::FRED];
+    let mut contestants = Vec::from(clients.map(|one| Chained.over(one.name, &keys, one.of)));
+    contestants.extend(Tier::available().map(|tier| {
+        let slot = move |key: &[u8]| tier.crc16_of_tag(key) & (SLOT_COUNT - 1);
+        Chained.over(tier.name(), &keys, slot)
+    }));
+    let rounds = contest(plan, contestants);
+    let best = rounds.best_after(clients.len());
+    [(0, "3g"), (1, "3h")].map(|(client, id)| {
+        let measure = format!("slot latency, tagged keys, tier {}", rounds.name(best));
+        let goal = Goal::free(id, measure).demand(AtLeast(1.8)).aim(AtLeast(2.0));
+        goal.judge(rounds.of(best), rounds.name(client), rounds.of(client))
+    })
+}
+
+/// Goal 4: keys without a tag, each call waiting for the one before.
+pub fn latency(plan: Plan) -> Vec<Line> {
+    let asked = Asked {
+        ids: ["4a", "4b", "4c"],
+        measure: "slot latency, UUIDs",
+        demand: Some(6.0),
+        aim: 8.0,
+    };
+    against_clients(plan, Kind::Uuid, Chained, &asked)
+}
+
+/// One contest of ours, redis-rs, fred and Redis; a line for each of the others.
+fn against_clients(plan: Plan, kind: Kind, pace: Pace, asked: &Asked) -> Vec<Line> {
+    let set = KeySet::of(kind);
+    let keys = set.views();
+    let mut contestants = vec![pace.over("ours", &keys, |key| Slot::of(key).number())];
+    let others = [rivals::REDIS_RS, rivals::FRED, rivals::REDIS];
+    contestants.extend(others.map(|other| pace.over(other.name, &keys, other.of)));
+    let rounds = contest(plan, contestants);
+    let line = |(other, id): (usize, &'static str)| {
+        let mut goal = Goal::free(id, asked.measure);
+        if other < others.len() {
+            goal.demand = asked.demand.map(AtLeast);
+            goal.aim = Some(AtLeast(asked.aim));
+        }
+        goal.judge(rounds.of(0), rounds.name(other), rounds.of(other))
+    };
+    (1..).zip(asked.ids).map(line).collect()
+}

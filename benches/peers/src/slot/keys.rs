@@ -1,0 +1,159 @@
+//! Keys as applications write them, and runs of bytes of one length; the same in every run.
+
+use std::fmt::Write;
+
+/// Where every random choice starts.
+pub const SEED: u64 = 0x510_7EED;
+
+/// How many keys a set of realistic keys holds.
+const KEYS: usize = 16_384;
+
+/// What keys of one length take together: they stay in the first-level cache.
+const RUN_BYTES: usize = 16_384;
+
+/// At most this many keys of one length.
+const RUN_KEYS: usize = 1024;
+
+/// What realistic keys look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `user:{N}:profile`: the number alone is hashed.
+    Tag,
+    /// `session:` and 32 hexadecimal digits, 40 bytes.
+    Session,
+    /// A UUID in text, 36 bytes.
+    Uuid,
+    /// A quarter each of `user:{N}:profile`, sessions, UUIDs and `user:N`, in random order.
+    Mixed,
+}
+
+/// Keys that lie on the heap one by one, as those of an application do.
+#[derive(Debug)]
+pub struct KeySet {
+    keys: Vec<Box<[u8]>>,
+}
+
+impl KeySet {
+    /// A set of realistic keys.
+    pub fn of(kind: Kind) -> Self {
+        let mut random = Random(SEED);
+        Self { keys: (0..KEYS).map(|_| key(kind, &mut random).into()).collect() }
+    }
+
+    /// The keys.
+    pub fn views(&self) -> Vec<&[u8]> {
+        self.keys.iter().map(|key| &**key).collect()
+    }
+}
+
+/// Keys of one length, without braces, end to end: every alignment occurs.
+#[derive(Debug)]
+pub struct Run {
+    /// The keys, one after the other.
+    pub bytes: Vec<u8>,
+    /// The length of each.
+    pub len: usize,
+}
+
+impl Run {
+    /// As many keys of `len` bytes as the first-level cache holds beside tables; at least one.
+    pub fn of(len: usize) -> Self {
+        let count = (RUN_BYTES / len).clamp(1, RUN_KEYS);
+        Self { bytes: noise(count * len), len }
+    }
+
+    /// The keys.
+    pub fn views(&self) -> Vec<&[u8]> {
+        self.bytes.chunks_exact(self.len).collect()
+    }
+
+    /// How many keys there are.
+    pub fn count(&self) -> usize {
+        self.bytes.len() / self.len
+    }
+}
+
+/// Bytes without a pattern and without braces.
+pub fn noise(len: usize) -> Vec<u8> {
+    const ALPHABET: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_";
+    let mut random = Random(SEED);
+    (0..len).map(|_| ALPHABET[random.below(ALPHABET.len())]).collect()
+}
+
+fn key(kind: Kind, random: &mut Random) -> Vec<u8> {
+    let mut text = String::new();
+    match kind {
+        Kind::Tag => write!(text, "user:{{{}}}:profile", random.below(1_000_000)),
+        Kind::Session => write!(text, "session:{:016x}{:016x}", random.next(), random.next()),
+        Kind::Uuid => {
+            let (high, low) = (random.next(), random.next());
+            write!(
+                text,
+                "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+                high >> 32,
+                (high >> 16) & 0xFFFF,
+                high & 0xFFFF,
+                low >> 48,
+                low & 0xFFFF_FFFF_FFFF
+            )
+        }
+        Kind::Mixed => match random.below(4) {
+            0 => return key(Kind::Tag, random),
+            1 => return key(Kind::Session, random),
+            2 => return key(Kind::Uuid, random),
+            _ => write!(text, "user:{}", random.below(1_000_000)),
+        },
+    }
+    .expect("a string takes any text");
+    text.into_bytes()
+}
+
+/// The `SplitMix64` sequence.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        let product = u128::from(self.next()) * bound as u128;
+        usize::try_from(product >> 64).expect("below a usize")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn realistic_keys_have_the_lengths_that_their_names_promise() {
+        for (kind, len) in [(Kind::Session, 40), (Kind::Uuid, 36)] {
+            assert!(KeySet::of(kind).views().iter().all(|key| key.len() == len), "{kind:?}");
+        }
+        let tags = KeySet::of(Kind::Tag);
+        assert!(tags.views().iter().all(|key| key.starts_with(b"user:{")));
+    }
+
+    #[test]
+    fn a_quarter_of_the_mixed_keys_has_a_tag() {
+        let set = KeySet::of(Kind::Mixed);
+        let tags = set.views().iter().filter(|key| key.contains(&b'{')).count();
+        assert!((KEYS / 5..KEYS / 3).contains(&tags), "{tags} of {KEYS}, seed {SEED:#x}");
+    }
+
+    #[test]
+    fn a_run_fits_the_first_level_cache_or_is_one_key() {
+        for len in [1, 16, 17, 256, 16_384, 65_536] {
+            let run = Run::of(len);
+            assert_eq!(run.views().len(), run.count());
+            assert!(run.count() == 1 || run.bytes.len() <= RUN_BYTES, "{len}");
+            assert!(run.views().iter().all(|key| key.len() == len && !key.contains(&b'{')));
+        }
+    }
+}

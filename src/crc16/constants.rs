@@ -6,9 +6,9 @@
 //!   [`power`], and folds blocks onto each other.
 //! - The checksum needs only the low 16 bits of the quotient of M * x^16 by P
 //!   ([`swar::remainder`](super::swar::remainder)). With y = 1/x that quotient is M * C(y), where
-//!   C = 1 / (1 + y^4 + y^11 + y^16) is a series of bits `c(0)`, `c(1)`, ... So bit i of the quotient
-//!   is the sum of `m(j) * c(j - i)` over the bits j >= i of the message. This is [`window`]: for 48
-//!   bits of the message, the 63 bits of C that they can meet.
+//!   C = 1 / (1 + y^4 + y^11 + y^16) is a series of bits `c(0)`, `c(1)`, ... So bit i of the
+//!   quotient is the sum of `m(j) * c(j - i)` over the bits j >= i of the message. This is
+//!   [`window`]: for 48 bits of the message, the 63 bits of C that they can meet.
 
 /// How many bits of a message one [`window`] takes: six bytes.
 pub(super) const WINDOW_BITS: usize = 48;

@@ -18,6 +18,7 @@
 //! |---|---|---|
 //! | `portable` | nothing | no `unsafe` and no SIMD: registers, tables, xor |
 //! | `clmul` | PCLMULQDQ, SSSE3 | carry-less products of 16 bytes |
+//! | `wide` | AVX-512 F, BW, VL and VBMI, VPCLMULQDQ, GFNI, BMI1, BMI2 | one masked load of a key |
 //!
 //! The best tier that the processor can run is chosen at the first use. The environment variable
 //! `SLOTKEEP_TIER` names another one, for support; a name that is unknown, or a tier that the
@@ -33,6 +34,8 @@ mod swar;
 mod table;
 pub(crate) mod tag;
 mod tier;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 pub use tier::Tier;
 pub use tier::TierError;

@@ -6,6 +6,8 @@ use core::str::FromStr;
 #[cfg(target_arch = "x86_64")]
 use super::clmul::Clmul;
 use super::portable;
+#[cfg(target_arch = "x86_64")]
+use super::wide::Wide;
 use crate::sync::OnceLock;
 
 /// The variable that names the tier to use.
@@ -39,6 +41,8 @@ enum Kernel {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Clmul(Clmul),
+    #[cfg(target_arch = "x86_64")]
+    Wide(Wide),
 }
 
 impl Tier {
@@ -63,6 +67,8 @@ impl Tier {
             Kernel::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Kernel::Clmul(_) => "clmul",
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Wide(_) => "wide",
         }
     }
 
@@ -73,6 +79,8 @@ impl Tier {
             Kernel::Portable => portable::checksum(bytes),
             #[cfg(target_arch = "x86_64")]
             Kernel::Clmul(kernel) => kernel.checksum(bytes),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Wide(kernel) => kernel.checksum(bytes),
         }
     }
 
@@ -84,6 +92,8 @@ impl Tier {
             Kernel::Portable => portable::checksum_of_tag(key),
             #[cfg(target_arch = "x86_64")]
             Kernel::Clmul(kernel) => kernel.checksum_of_tag(key),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Wide(kernel) => kernel.checksum_of_tag(key),
         }
     }
 
@@ -149,9 +159,10 @@ impl FromStr for Tier {
             "portable" => Some(Kernel::Portable),
             #[cfg(target_arch = "x86_64")]
             "clmul" => Clmul::new().map(Kernel::Clmul),
+            #[cfg(target_arch = "x86_64")]
+            "wide" => Wide::new().map(Kernel::Wide),
             #[cfg(not(target_arch = "x86_64"))]
-            "clmul" => None,
-            "wide" => None,
+            "clmul" | "wide" => None,
             _ => return Err(TierError::Unknown),
         };
         kernel.map(Self).ok_or(TierError::Unavailable)

@@ -1,0 +1,500 @@
+//! The tier of 64-byte registers: AVX-512 with VBMI, VPCLMULQDQ and GFNI.
+//!
+//! A key of up to 64 bytes is one masked load, which ends where the key ends; the zeros before it
+//! are free. The test for a hash tag looks at the same register. One permutation cuts it into
+//! windows of six bytes, and one product each gives their shares of the quotient.
+#![expect(unsafe_code, reason = "loads are intrinsics, and need a processor that has them")]
+
+use core::arch::x86_64::__m128i;
+use core::arch::x86_64::__m512i;
+use core::arch::x86_64::_blsmsk_u64;
+use core::arch::x86_64::_bzhi_u64;
+use core::arch::x86_64::_mm_clmulepi64_si128;
+use core::arch::x86_64::_mm_extract_epi16;
+use core::arch::x86_64::_mm_maskz_loadu_epi8;
+use core::arch::x86_64::_mm_set_epi64x;
+use core::arch::x86_64::_mm_setr_epi8;
+use core::arch::x86_64::_mm_shuffle_epi8;
+use core::arch::x86_64::_mm_ternarylogic_epi64;
+use core::arch::x86_64::_mm_xor_si128;
+use core::arch::x86_64::_mm256_castsi256_si128;
+use core::arch::x86_64::_mm256_extracti128_si256;
+use core::arch::x86_64::_mm256_xor_si256;
+use core::arch::x86_64::_mm512_add_epi8;
+use core::arch::x86_64::_mm512_broadcast_i32x4;
+use core::arch::x86_64::_mm512_castsi512_si256;
+use core::arch::x86_64::_mm512_clmulepi64_epi128;
+use core::arch::x86_64::_mm512_cmpeq_epi8_mask;
+use core::arch::x86_64::_mm512_extracti32x4_epi32;
+use core::arch::x86_64::_mm512_extracti64x4_epi64;
+use core::arch::x86_64::_mm512_loadu_epi64;
+use core::arch::x86_64::_mm512_loadu_si512;
+use core::arch::x86_64::_mm512_maskz_loadu_epi8;
+use core::arch::x86_64::_mm512_maskz_permutexvar_epi8;
+use core::arch::x86_64::_mm512_permutexvar_epi8;
+use core::arch::x86_64::_mm512_set1_epi8;
+use core::arch::x86_64::_mm512_setzero_si512;
+use core::arch::x86_64::_mm512_shuffle_epi8;
+use core::arch::x86_64::_mm512_storeu_si512;
+use core::arch::x86_64::_mm512_ternarylogic_epi64;
+use core::arch::x86_64::_mm512_xor_si512;
+
+use super::constants::WINDOW_BITS;
+use super::constants::power;
+use super::constants::window;
+use super::swar;
+use super::tag::hash_tag;
+
+/// The proof that the processor has the instructions of this tier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wide(());
+
+impl Wide {
+    /// The tier, if the processor can run it.
+    pub(super) fn new() -> Option<Self> {
+        let found = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("vpclmulqdq")
+            && is_x86_feature_detected!("gfni")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2");
+        found.then_some(Self(()))
+    }
+
+    /// The checksum of `bytes`.
+    #[inline]
+    pub(super) fn checksum(self, bytes: &[u8]) -> u16 {
+        let Self(()) = self;
+        // SAFETY: a `Wide` exists only where `new` has found the features.
+        unsafe { checksum(bytes) }
+    }
+
+    /// The checksum of the hash tag of `key`.
+    #[inline]
+    pub(super) fn checksum_of_tag(self, key: &[u8]) -> u16 {
+        let Self(()) = self;
+        // SAFETY: a `Wide` exists only where `new` has found the features.
+        unsafe { checksum_of_tag(key) }
+    }
+}
+
+/// The smallest page that there is; where pages are larger, some ends of pages are none.
+const PAGE_LEN: usize = 4096;
+
+/// How many bytes eight windows take.
+const WINDOWS_LEN: usize = 48;
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+fn checksum(bytes: &[u8]) -> u16 {
+    if bytes.len() <= 16 { short(bytes) } else { beyond_short(bytes) }
+}
+
+/// A function apart, so that short keys need not clean up the upper halves of registers.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline(never)]
+fn beyond_short(bytes: &[u8]) -> u16 {
+    match bytes.len() {
+        0..=WINDOWS_LEN => eight_windows(load(bytes), const { windows(RAW) }),
+        49..=64 => all_windows(load(bytes), const { windows(RAW) }),
+        _ => long(bytes),
+    }
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+fn checksum_of_tag(key: &[u8]) -> u16 {
+    if key.len() > 64 {
+        return checksum(hash_tag(key));
+    }
+    let bytes = load(key);
+    let open = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'{'.cast_signed()));
+    if open == 0 {
+        if key.len() > WINDOWS_LEN {
+            return all_windows(bytes, const { windows(RAW) });
+        }
+        return eight_windows(bytes, const { windows(RAW) });
+    }
+    let close = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'}'.cast_signed()));
+    // Bits above the first brace.
+    let close = close & !_blsmsk_u64(open);
+    let start = 1 + open.trailing_zeros() as usize;
+    let end = close.trailing_zeros() as usize;
+    if close == 0 || start == end {
+        return checksum(key);
+    }
+    let before = 64 - key.len();
+    let Some(tag) = key.get(start - before..end - before) else {
+        return checksum(key);
+    };
+    checksum_inline(tag)
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn checksum_inline(bytes: &[u8]) -> u16 {
+    if bytes.len() <= 16 { short(bytes) } else { checksum(bytes) }
+}
+
+/// Where the bytes of a message lie in a register: from its end, counted from 0, to places.
+type Order = [u8; 64];
+
+/// As they lie in memory.
+const RAW: Order = {
+    let mut order = [0; 64];
+    let mut from_end = 0;
+    while from_end < 64 {
+        order[from_end as usize] = 63 - from_end;
+        from_end += 1;
+    }
+    order
+};
+
+/// Four blocks in memory's order, each of them a number, its first byte highest.
+const BLOCKS: Order = {
+    let mut order = [0; 64];
+    let mut from_end = 0;
+    while from_end < 64 {
+        order[from_end as usize] = 16 * (3 - from_end / 16) + from_end % 16;
+        from_end += 1;
+    }
+    order
+};
+
+/// Permutations that cut a register into windows.
+#[derive(Clone, Copy)]
+struct Windows {
+    /// Windows 0 to 7 from the end: 0 to 3 in the low halves of blocks, 4 to 7 in the high ones.
+    /// Upper bytes are those of place 0.
+    eight: [u8; 64],
+    /// Windows 8 to 10, the last of them four bytes, in the low halves of blocks.
+    rest: [u8; 64],
+}
+
+const fn windows(order: Order) -> Windows {
+    let mut windows = Windows { eight: [0; 64], rest: [0; 64] };
+    let mut index = 0;
+    while index < 11 * 6 {
+        let (number, byte) = (index / 6, index % 6);
+        let place = 16 * (number % 4) + byte;
+        if number >= 8 {
+            if index < 64 {
+                windows.rest[place] = order[index];
+            }
+        } else {
+            windows.eight[place + 8 * (number / 4)] = order[index];
+        }
+        index += 1;
+    }
+    windows
+}
+
+/// Factors of windows 0 to 7, in the places of [`Windows::eight`].
+const FACTORS: [u64; 8] = {
+    let mut factors = [0; 8];
+    let mut number = 0;
+    while number < 8 {
+        factors[2 * (number % 4) + number / 4] = window(number * WINDOW_BITS);
+        number += 1;
+    }
+    factors
+};
+
+/// Factors of windows 8 to 10, in the places of [`Windows::rest`].
+const FACTORS_REST: [u64; 8] =
+    [window(8 * WINDOW_BITS), 0, window(9 * WINDOW_BITS), 0, window(10 * WINDOW_BITS), 0, 0, 0];
+
+/// The bytes of windows in halves: the low six of eight.
+const SIX_OF_EIGHT: u64 = 0x3F3F_3F3F_3F3F_3F3F;
+
+/// The bytes that [`Windows::rest`] fills.
+const REST: u64 = 0x0000_000F_003F_003F;
+
+/// The checksum of up to 48 bytes; the place 0 of the register is zero.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn eight_windows(bytes: __m512i, windows: Windows) -> u16 {
+    let cut = _mm512_permutexvar_epi8(constant(windows.eight), bytes);
+    finish(products(cut))
+}
+
+/// The checksum of a whole register.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn all_windows(bytes: __m512i, windows: Windows) -> u16 {
+    let cut = _mm512_maskz_permutexvar_epi8(SIX_OF_EIGHT, constant(windows.eight), bytes);
+    let rest = _mm512_maskz_permutexvar_epi8(REST, constant(windows.rest), bytes);
+    let last = _mm512_clmulepi64_epi128::<0x00>(rest, words(FACTORS_REST));
+    finish(_mm512_xor_si512(products(cut), last))
+}
+
+/// Shares of the quotient: of two windows in each block.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn products(cut: __m512i) -> __m512i {
+    let factors = words(FACTORS);
+    let low = _mm512_clmulepi64_epi128::<0x00>(cut, factors);
+    let high = _mm512_clmulepi64_epi128::<0x11>(cut, factors);
+    _mm512_xor_si512(low, high)
+}
+
+/// The checksum from shares of the quotient, one in each block.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn finish(shares: __m512i) -> u16 {
+    let half =
+        _mm256_xor_si256(_mm512_castsi512_si256(shares), _mm512_extracti64x4_epi64::<1>(shares));
+    finish_short(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half)))
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+#[expect(clippy::cast_sign_loss, reason = "the intrinsic's words are unsigned")]
+fn finish_short(share: __m128i) -> u16 {
+    swar::remainder(_mm_extract_epi16::<3>(share) as u64)
+}
+
+/// The checksum of up to 16 bytes: three windows.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn short(bytes: &[u8]) -> u16 {
+    let bytes = load_short(bytes);
+    let two = _mm_setr_epi8(15, 14, 13, 12, 11, 10, -1, -1, 9, 8, 7, 6, 5, 4, -1, -1);
+    let third = _mm_setr_epi8(3, 2, 1, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+    let factors = pair(const { [window(0), window(WINDOW_BITS)] });
+    let factor = pair(const { [window(2 * WINDOW_BITS), 0] });
+    let two = _mm_shuffle_epi8(bytes, two);
+    let third = _mm_shuffle_epi8(bytes, third);
+    let a = _mm_clmulepi64_si128::<0x00>(two, factors);
+    let b = _mm_clmulepi64_si128::<0x11>(two, factors);
+    let c = _mm_clmulepi64_si128::<0x00>(third, factor);
+    finish_short(_mm_ternarylogic_epi64::<0x96>(a, b, c))
+}
+
+/// Up to 16 bytes at the end of a register.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the mask has sixteen bits")]
+fn load_short(bytes: &[u8]) -> __m128i {
+    let start = bytes.as_ptr();
+    if start.addr() % PAGE_LEN + bytes.len() < 16 {
+        return load_short_at_page_start(bytes);
+    }
+    let mask = (0xFFFF_0000_u32 >> bytes.len()) as u16;
+    let from = start.wrapping_add(bytes.len()).wrapping_sub(16);
+    // SAFETY: the mask leaves those of the last 16 bytes that are in `bytes`; others are not read.
+    unsafe { _mm_maskz_loadu_epi8(mask, from.cast()) }
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[cold]
+fn load_short_at_page_start(bytes: &[u8]) -> __m128i {
+    _mm512_extracti32x4_epi32::<3>(load_at_page_start(bytes))
+}
+
+/// Up to 64 bytes at the end of a register.
+///
+/// What the mask leaves out is not read. But a processor takes hundreds of cycles to find out that
+/// a page is not there when bytes that are left out lie in it. So a key at the start of a page is
+/// loaded from its start, and then its register ends in the same page.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the length is at most 64")]
+fn load(bytes: &[u8]) -> __m512i {
+    let start = bytes.as_ptr();
+    if start.addr() % PAGE_LEN + bytes.len() < 64 {
+        return load_at_page_start(bytes);
+    }
+    let mask = !_bzhi_u64(u64::MAX, 64 - bytes.len() as u32);
+    let from = start.wrapping_add(bytes.len()).wrapping_sub(64);
+    // SAFETY: the mask leaves those of the last 64 bytes that are in `bytes`; others are not read.
+    unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
+}
+
+/// [`load`] from the start of the bytes, then moved to the end of the register.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[cold]
+#[expect(clippy::cast_possible_truncation, reason = "the length is at most 64")]
+fn load_at_page_start(bytes: &[u8]) -> __m512i {
+    let mask = _bzhi_u64(u64::MAX, bytes.len() as u32);
+    // SAFETY: the mask leaves the bytes of `bytes`; others are not read.
+    let left = unsafe { _mm512_maskz_loadu_epi8(mask, bytes.as_ptr().cast()) };
+    // Byte n of the result is byte n + len, modulo 64: zeros, and then the bytes.
+    let from = _mm512_add_epi8(constant(IDENTITY), _mm512_set1_epi8(bytes.len() as i8));
+    _mm512_permutexvar_epi8(from, left)
+}
+
+/// Each byte in its place.
+const IDENTITY: [u8; 64] = {
+    let mut order = [0; 64];
+    let mut index = 0;
+    while index < 64 {
+        order[index as usize] = index;
+        index += 1;
+    }
+    order
+};
+
+/// From this length on, xors alone outrun the multiplier by more than their rest costs.
+const XOR_LEN_MIN: usize = 3072;
+
+/// The checksum of more than 64 bytes.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+fn long(bytes: &[u8]) -> u16 {
+    if bytes.len() >= XOR_LEN_MIN { fold(&xor_fold(bytes)) } else { fold(bytes) }
+}
+
+/// The checksum of more than 64 bytes: four registers a step, each folded onto the one 256 bytes
+/// later.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn fold(bytes: &[u8]) -> u16 {
+    let (head, rest) = bytes.split_at((bytes.len() - 1) % 64 + 1);
+    let (rest, _) = rest.as_chunks::<64>();
+    let head = load_head(bytes, head.len());
+    if let [one] = rest {
+        return last(_mm512_xor_si512(shift::<512>(head), load_block(one)));
+    }
+    let (start, groups) = rest.as_rchunks::<4>();
+    let zero = _mm512_setzero_si512();
+    let mut sums = match start {
+        [] => [zero, zero, zero, head],
+        [b] => [zero, zero, head, load_block(b)],
+        [b, c] => [zero, head, load_block(b), load_block(c)],
+        [b, c, d, ..] => [head, load_block(b), load_block(c), load_block(d)],
+    };
+    for group in groups {
+        for (sum, block) in sums.iter_mut().zip(group) {
+            *sum = shift_onto::<2048>(*sum, load_block(block));
+        }
+    }
+    let [a, b, c, d] = sums;
+    let sum = shift_onto::<512>(c, d);
+    let sum = shift_onto::<1024>(b, sum);
+    last(shift_onto::<1536>(a, sum))
+}
+
+/// The first 1 to 64 of more than 64 bytes, as blocks, at the end of a register.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the length is at most 64")]
+fn load_head(bytes: &[u8], len: usize) -> __m512i {
+    let whole = bytes.first_chunk().map_or_else(|| _mm512_setzero_si512(), |first| load_raw(first));
+    let from = _mm512_add_epi8(constant(IDENTITY), _mm512_set1_epi8(len as i8));
+    let mask = !_bzhi_u64(u64::MAX, 64 - len as u32);
+    reverse(_mm512_maskz_permutexvar_epi8(mask, from, whole))
+}
+
+/// The checksum of a register of blocks.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn last(blocks: __m512i) -> u16 {
+    all_windows(blocks, const { windows(BLOCKS) })
+}
+
+/// Each block times x^`BITS`, modulo P but not reduced: its halves times 16 bits each.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn shift<const BITS: usize>(blocks: __m512i) -> __m512i {
+    shift_onto::<BITS>(blocks, _mm512_setzero_si512())
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn shift_onto<const BITS: usize>(blocks: __m512i, onto: __m512i) -> __m512i {
+    let powers = const { [power(BITS), power(BITS + 64)] };
+    let powers = _mm512_broadcast_i32x4(pair(powers));
+    let low = _mm512_clmulepi64_epi128::<0x00>(blocks, powers);
+    let high = _mm512_clmulepi64_epi128::<0x11>(blocks, powers);
+    _mm512_ternarylogic_epi64::<0x96>(low, high, onto)
+}
+
+/// Four blocks, the first byte of each highest.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn load_block(block: &[u8; 64]) -> __m512i {
+    reverse(load_raw(block))
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn reverse(bytes: __m512i) -> __m512i {
+    let reversed = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(reversed))
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn load_raw(block: &[u8; 64]) -> __m512i {
+    // SAFETY: the load reads 64 bytes, those of `block`, and needs no alignment.
+    unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn constant(bytes: [u8; 64]) -> __m512i {
+    load_raw(&bytes)
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn words(words: [u64; 8]) -> __m512i {
+    // SAFETY: the load reads 64 bytes, those of `words`, and needs no alignment.
+    unsafe { _mm512_loadu_epi64(words.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn pair([low, high]: [u64; 2]) -> __m128i {
+    _mm_set_epi64x(high.cast_signed(), low.cast_signed())
+}
+
+/// What [`xor_fold`] leaves of its input.
+const FOLDED_LEN: usize = swar::WORDS * 64;
+
+/// [`swar::xor_fold`] with words of 64 bytes.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+fn xor_fold(bytes: &[u8]) -> [u8; FOLDED_LEN] {
+    let (head, blocks) = bytes.as_rchunks::<FOLDED_LEN>();
+    let mut left = [0; FOLDED_LEN];
+    left[FOLDED_LEN - head.len()..].copy_from_slice(head);
+    let Some((end, body)) = blocks.split_last() else {
+        return left;
+    };
+    let mut ring = [_mm512_setzero_si512(); swar::WORDS];
+    strike_out(&mut ring, &left);
+    for block in body {
+        strike_out(&mut ring, block);
+    }
+    let (words, _) = end.as_chunks();
+    for (index, slot) in left.as_chunks_mut().0.iter_mut().enumerate() {
+        let mut sum = _mm512_xor_si512(load_raw(&words[index]), ring[index]);
+        if index < 11 {
+            sum = _mm512_xor_si512(sum, ring[index + 5]);
+        }
+        if index < 4 {
+            sum = _mm512_xor_si512(sum, ring[index + 12]);
+        }
+        store(sum, slot);
+    }
+    left
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn strike_out(ring: &mut [__m512i; swar::WORDS], block: &[u8; FOLDED_LEN]) {
+    let (words, _) = block.as_chunks();
+    for index in 0..swar::WORDS {
+        let four = ring[(index + swar::WORDS - 4) % swar::WORDS];
+        let eleven = ring[(index + swar::WORDS - 11) % swar::WORDS];
+        let both = _mm512_ternarylogic_epi64::<0x96>(load_raw(&words[index]), four, eleven);
+        ring[index] = _mm512_xor_si512(ring[index], both);
+    }
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn store(word: __m512i, slot: &mut [u8; 64]) {
+    // SAFETY: the store writes 64 bytes, those of `slot`, and needs no alignment.
+    unsafe { _mm512_storeu_si512(slot.as_mut_ptr().cast(), word) }
+}

@@ -17,7 +17,7 @@ use crate::worker::WorkerError;
 ///
 /// | error | was it applied? | what to do |
 /// |---|---|---|
-/// | `Busy` | no | retry later; only `try_` forms and clients that do not wait answer it |
+/// | `Busy` | no | retry later: a token is taken, a mailbox full, or a call in the gate |
 /// | `Closed` | no | stop |
 /// | `Reentrant` | no | fix the call: no closure under a token may call, no worker may wait |
 /// | `CrossSlot` | no | fix the call: give the keys one hash tag |
@@ -87,7 +87,8 @@ pub enum Error {
         /// The length of the value.
         bytes: usize,
     },
-    /// The call names more keys than [`CALL_KEYS_MAX`](crate::limits::CALL_KEYS_MAX).
+    /// The call names more keys than [`CALL_KEYS_MAX`](crate::limits::CALL_KEYS_MAX), or the batch
+    /// than [`BATCH_KEYS_MAX`](crate::limits::BATCH_KEYS_MAX).
     #[error("a call that names {keys} keys names too many")]
     TooManyKeys {
         /// How many keys the call names.
@@ -162,8 +163,23 @@ impl Error {
             Self::NotAnInteger => CommandError::NotAnInteger.redis_text(),
             Self::Overflow => CommandError::Overflow.redis_text(),
             Self::Admin(error) => error.redis_text(),
+            Self::Slot(error) => slot_text(error),
             _ => format!("ERR {self}"),
         }
+    }
+}
+
+/// The texts that Redis has for slots and ranges that are none.
+fn slot_text(error: &SlotError) -> String {
+    match error {
+        SlotError::OutOfRange { .. } | SlotError::NotANumber => {
+            "ERR Invalid or out of range slot".to_owned()
+        }
+        SlotError::Reversed { start, end } => {
+            format!("ERR start slot number {start} is greater than end slot number {end}")
+        }
+        SlotError::ListedTwice { slot } => format!("ERR Slot {slot} specified multiple times"),
+        SlotError::LengthMismatch { .. } => format!("ERR {error}"),
     }
 }
 

@@ -23,11 +23,18 @@ pub const MAILBOX_JOBS_MAX: usize = 1 << 20;
 /// The most keys that one atomic call (`mget`, `mset`, `remove_all`, `transaction`) names.
 pub const CALL_KEYS_MAX: usize = 65_536;
 
+/// The most keys that one batch over any slots (`get_many`, `set_many`, `remove_many`) names.
+pub const BATCH_KEYS_MAX: usize = 1 << 22;
+
 /// How many keys one migration batch moves when the caller says nothing.
 pub const MIGRATE_KEYS_DEFAULT: usize = 64;
 
 /// The most keys that one migration batch moves; it bounds how long both tokens are held.
 pub const MIGRATE_KEYS_MAX: usize = 4096;
+
+/// How many buckets of a table one migration batch looks at, in search of keys: with
+/// [`MIGRATE_KEYS_MAX`] it bounds how long both tokens are held when many keys have expired.
+pub const MIGRATE_BUCKETS: usize = 8192;
 
 /// After how many redirects a call enters its slot's gate.
 pub const REDIRECTS_BEFORE_GATE: u32 = 4;

@@ -35,7 +35,8 @@ impl<V: Value + ?Sized> Client<V> {
         &self,
         entries: impl IntoIterator<Item = (K, V::Source<'v>)>,
     ) -> Result<(), Error> {
-        let (names, values): (Vec<K>, Vec<V::Source<'v>>) = entries.into_iter().unzip();
+        let (names, values): (Vec<K>, Vec<V::Source<'v>>) =
+            entries.into_iter().take(CALL_KEYS_MAX + 1).unzip();
         values.iter().try_for_each(check_value::<V>)?;
         let (slot, keys) = self.keys_of_one_slot(&names)?;
         self.call(slot, SetAll { keys: keys.into(), values })

@@ -141,7 +141,7 @@ impl<V: Value + ?Sized> Builder<V> {
     /// # Errors
     /// [`Error::Build`] names the option that is out of bounds; nothing was started.
     /// [`Error::Admin`] with `NoThread` when the system has no thread left; what was started is
-    /// ended.
+    /// ended. [`Error::Reentrant`] from inside a closure under a token.
     pub fn build(self) -> Result<Cluster<V>, Error> {
         let options = &self.options;
         let plan = options.worker_plan()?;

@@ -35,6 +35,8 @@ pub(crate) struct Call<'c, V: Value + ?Sized, O> {
     redirects: u32,
     try_agains: u32,
     asked_around: bool,
+    /// TRYAGAIN ends the call at once: the caller goes on key by key.
+    whole_or_split: bool,
     /// Until when the call waits out `TRYAGAIN`, once it does.
     wait_until: Option<u64>,
     gate: Option<GatePass<'c>>,
@@ -50,8 +52,14 @@ where
     O::Output: Send,
 {
     pub(crate) fn new(client: &'c Client<V>, slot: Slot, operation: O) -> Self {
-        let first = client.first_node(slot);
-        Self { operation: Some(operation), ..Self::at(client, first, client.attempt(slot)) }
+        let (first, attempt) = (client.first_node(slot), client.attempt(slot, client.patience));
+        Self { operation: Some(operation), ..Self::at(client, first, attempt) }
+    }
+
+    /// A call that answers TRYAGAIN without trying again.
+    pub(crate) fn whole_or_split(mut self) -> Self {
+        self.whole_or_split = true;
+        self
     }
 
     /// A call whose first attempt, at this node, is being made.
@@ -65,6 +73,7 @@ where
             redirects: 0,
             try_agains: 0,
             asked_around: false,
+            whole_or_split: false,
             wait_until: None,
             gate: None,
         }
@@ -72,11 +81,16 @@ where
 
     /// Makes the first attempt, which nearly always serves, and goes on from there if it does not.
     #[inline]
-    pub(crate) fn begin(client: &'c Client<V>, slot: Slot, operation: O) -> Ended<O, O::Output> {
+    pub(crate) fn begin(
+        client: &'c Client<V>,
+        attempt: Attempt,
+        operation: O,
+    ) -> Ended<O, O::Output> {
+        let first = client.first_node(attempt.slot);
         if client.trace.is_some() {
-            return Self::new(client, slot, operation).run();
+            let call = Self::at(client, first, attempt);
+            return Self { operation: Some(operation), ..call }.run();
         }
-        let (first, attempt) = (client.first_node(slot), client.attempt(slot));
         match client.roster.execute(client.roster.known(first), attempt, operation) {
             Ok(Executed::Done(output)) => Ok(output),
             executed => Self::at(client, first, attempt).go_on_from(executed),
@@ -204,6 +218,9 @@ where
         self.gate = None;
         self.redirects = 0;
         self.try_agains += 1;
+        if self.whole_or_split {
+            return Err(Error::TryAgain { slot });
+        }
         if self.try_agains > TRY_AGAIN_RETRIES {
             let now = self.client.roster.clock.nanos();
             let wait_until = *self

@@ -29,7 +29,8 @@ use crate::worker::Patience;
 /// and repeats after TRYAGAIN.
 ///
 /// Cheap to clone; clones share the slot map. Calls run on the calling thread, under the token of
-/// the key's shard, and wait for nothing else, so async code may call them.
+/// the key's shard, and wait for that token only, so async code may call them. In strict mode they
+/// wait for the shard's worker.
 pub struct Client<V: Value + ?Sized = [u8]> {
     life: Arc<Lifeline<V>>,
     /// The same as in `life`, one step nearer.
@@ -84,8 +85,8 @@ impl<V: Value + ?Sized> Client<V> {
         Self { map: Arc::new(ClientMap::of(&self.roster.truth)), ..self.clone() }
     }
 
-    /// A client whose calls never wait: where a token is taken or a mailbox is full they answer
-    /// [`Error::Busy`].
+    /// A client whose calls on keys do not wait: where a token is taken or a mailbox is full they
+    /// answer [`Error::Busy`]. In strict mode an accepted call waits for the worker's answer.
     #[must_use]
     pub fn trying(&self) -> Self {
         Self { patience: Patience::Try, ..self.clone() }
@@ -167,15 +168,34 @@ impl<V: Value + ?Sized> Client<V> {
         O: Operation<V> + Send,
         O::Output: Send,
     {
-        Call::begin(self, slot, operation)
+        Call::begin(self, self.attempt(slot, self.patience), operation)
+    }
+
+    /// [`call`](Self::call) that does not wait.
+    pub(crate) fn try_call<O>(&self, slot: Slot, operation: O) -> Result<O::Output, Error>
+    where
+        O: Operation<V> + Send,
+        O::Output: Send,
+    {
+        let attempt = self.attempt(slot, Patience::Try);
+        Call::begin(self, attempt, operation).map_err(|(error, _)| error)
+    }
+
+    /// [`run`](Self::run) that answers TRYAGAIN at once.
+    pub(crate) fn run_whole<O>(&self, slot: Slot, operation: O) -> Ended<O, O::Output>
+    where
+        O: Operation<V> + Send,
+        O::Output: Send,
+    {
+        Call::new(self, slot, operation).whole_or_split().run()
     }
 
     /// How the first attempt of a call is made.
     #[inline]
-    pub(crate) fn attempt(&self, slot: Slot) -> Attempt {
+    pub(crate) fn attempt(&self, slot: Slot, patience: Patience) -> Attempt {
         let early = self.roster.faults.has(Fault::NowBeforeToken);
         let early = early.then(|| self.roster.now().nanos());
-        Attempt { slot, asking: Asking::No, patience: self.patience, early }
+        Attempt { slot, asking: Asking::No, patience, early }
     }
 
     /// [`run`](Self::run) for operations that nobody wants back.

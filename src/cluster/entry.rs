@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use crate::cluster::Client;
 use crate::cluster::SetOptions;
 use crate::cluster::SetOutcome;
+use crate::cluster::call::Call;
 use crate::cluster::client::check_value;
 use crate::command::Compute;
 use crate::command::ComputeEntry;
@@ -28,6 +29,23 @@ use crate::shard::CloneValue;
 use crate::shard::Handle;
 use crate::shard::Value;
 use crate::time::NEVER;
+use crate::worker::Patience;
+
+/// How a `set` is made.
+struct How<'h, V: Value + ?Sized> {
+    deadline: Deadline,
+    condition: Condition<'h, V>,
+    return_old: bool,
+    patience: Patience,
+}
+
+impl<V: Value + ?Sized> How<'_, V> {
+    #[inline]
+    fn plain(patience: Patience) -> Self {
+        let deadline = Deadline::At(NEVER);
+        Self { deadline, condition: Condition::Always, return_old: false, patience }
+    }
+}
 
 impl<V: Value + ?Sized> Client<V> {
     /// Reads a value. The handle keeps the value it was given, holds no lock and may be kept,
@@ -58,7 +76,8 @@ impl<V: Value + ?Sized> Client<V> {
     /// # Errors
     /// [`Error::Busy`] when the token is taken or the mailbox is full; see [`Error`].
     pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<Option<Handle<V>>, Error> {
-        self.trying().get(key)
+        let key = self.key(key.as_ref())?;
+        self.try_call(key.slot, Get { key })
     }
 
     /// Writes a value and clears the key's deadline. Overwrites in place when no handle is out and
@@ -72,8 +91,7 @@ impl<V: Value + ?Sized> Client<V> {
         key: impl AsRef<[u8]>,
         value: V::Source<'_>,
     ) -> Result<(), Refused<V::Returned>> {
-        let options = (Deadline::At(NEVER), Condition::Always, false);
-        self.set_checked(key.as_ref(), value, options).map(drop)
+        self.set_checked(key.as_ref(), value, How::plain(self.patience)).map(drop)
     }
 
     /// [`set`](Self::set) that does not wait.
@@ -85,7 +103,7 @@ impl<V: Value + ?Sized> Client<V> {
         key: impl AsRef<[u8]>,
         value: V::Source<'_>,
     ) -> Result<(), Refused<V::Returned>> {
-        self.trying().set(key, value)
+        self.set_checked(key.as_ref(), value, How::plain(Patience::Try)).map(drop)
     }
 
     /// Writes a value with options: expiry, a condition, the old value returned.
@@ -98,9 +116,13 @@ impl<V: Value + ?Sized> Client<V> {
         value: V::Source<'_>,
         options: &SetOptions<'_, V>,
     ) -> Result<SetOutcome<V>, Refused<V::Returned>> {
-        let deadline = self.deadline(options.asked_expiry());
-        let options = (deadline, options.condition(), options.wants_old());
-        Ok(match self.set_checked(key.as_ref(), value, options)? {
+        let how = How {
+            deadline: self.deadline(options.asked_expiry()),
+            condition: options.condition(),
+            return_old: options.wants_old(),
+            patience: self.patience,
+        };
+        Ok(match self.set_checked(key.as_ref(), value, how)? {
             SetResult::Done(old) => SetOutcome::Set { old },
             SetResult::Unmet(value, current) => {
                 SetOutcome::NotSet { value: V::give_back(value), current }
@@ -113,18 +135,19 @@ impl<V: Value + ?Sized> Client<V> {
         &self,
         key: &[u8],
         value: V::Source<'v>,
-        (deadline, condition, return_old): (Deadline, Condition<'_, V>, bool),
+        how: How<'_, V>,
     ) -> Result<SetResult<V, V::Source<'v>>, Refused<V::Returned>> {
         let key = match self.key(key).and_then(|key| Ok(check_value::<V>(&value).map(|()| key)?)) {
             Ok(key) => key,
             Err(error) => return Err(Refused { error, value: V::give_back(value) }),
         };
+        let How { deadline, condition, return_old, patience } = how;
         let set = Set { key, value, deadline, condition, return_old };
         let refused = |(error, set): (Error, Set<'_, '_, '_, V>)| Refused {
             error,
             value: V::give_back(set.value),
         };
-        self.run(key.slot, set).map_err(refused)
+        Call::begin(self, self.attempt(key.slot, patience), set).map_err(refused)
     }
 
     fn deadline(&self, expiry: Expiry) -> Deadline {
@@ -151,7 +174,8 @@ impl<V: Value + ?Sized> Client<V> {
     /// # Errors
     /// [`Error::Busy`] when the token is taken or the mailbox is full; see [`Error`].
     pub fn try_remove(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.trying().remove(key)
+        let key = self.key(key.as_ref())?;
+        self.try_call(key.slot, Remove { key })
     }
 
     /// Removes a key and returns what was there.
@@ -183,8 +207,12 @@ impl<V: Value + ?Sized> Client<V> {
         seen: &Handle<V>,
         value: V::Source<'_>,
     ) -> Result<bool, Refused<V::Returned>> {
-        let options = (Deadline::Keep, Condition::Same(seen), false);
-        let result = self.set_checked(Handle::key(seen), value, options)?;
+        let how = How {
+            deadline: Deadline::Keep,
+            condition: Condition::Same(seen),
+            ..How::plain(self.patience)
+        };
+        let result = self.set_checked(Handle::key(seen), value, how)?;
         Ok(matches!(result, SetResult::Done(_)))
     }
 

@@ -52,10 +52,10 @@ impl<V: Value + ?Sized> Client<V> {
     pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<Explanation, Error> {
         let key = self.key(key.as_ref())?;
         self.roster.expect_open()?;
-        let now = self.roster.now();
         let look = |member: &crate::node::Member<V>| {
             let looked = member.peek(key.slot, |body| {
-                (body.owned, crate::node::state_of(body), body.shard.peek(&key, &now).is_some())
+                let present = body.shard.peek(&key, &self.roster.now()).is_some();
+                (body.owned, crate::node::state_of(body), present)
             });
             let (owns, state, present) = looked;
             let worker = member.worker(key.slot).name().to_owned();

@@ -4,10 +4,12 @@ use crate::cluster::Client;
 use crate::cluster::client::check_value;
 use crate::command::Get;
 use crate::command::GetAll;
+use crate::command::Operation;
 use crate::command::Remove;
 use crate::command::RemoveAll;
 use crate::command::SetAll;
 use crate::error::Error;
+use crate::limits::BATCH_KEYS_MAX;
 use crate::limits::BATCH_WINDOW;
 use crate::shard::Handle;
 use crate::shard::Key;
@@ -29,7 +31,7 @@ impl<V: Value + ?Sized> Client<V> {
                 found[*place] = one(group[0])?;
                 return Ok(());
             }
-            match self.call(group[0].slot, GetAll { keys: group.into() }) {
+            match self.whole(group, GetAll { keys: group.into() }) {
                 Ok(values) => {
                     places.iter().zip(values).for_each(|(&place, value)| found[place] = value);
                 }
@@ -55,14 +57,15 @@ impl<V: Value + ?Sized> Client<V> {
         &self,
         entries: impl IntoIterator<Item = (K, V::Source<'v>)>,
     ) -> Result<(), Error> {
-        let (names, values): (Vec<K>, Vec<V::Source<'v>>) = entries.into_iter().unzip();
+        let (names, values): (Vec<K>, Vec<V::Source<'v>>) =
+            entries.into_iter().take(BATCH_KEYS_MAX + 1).unzip();
         values.iter().try_for_each(check_value::<V>)?;
         let keys = self.hash_all(&names)?;
         let mut values: Vec<_> = values.into_iter().map(Some).collect();
         self.each_slot(&keys, |group, places| {
             let values = places.iter().filter_map(|&place| values[place].take()).collect();
             let set = SetAll { keys: group.into(), values };
-            match self.run(group[0].slot, set) {
+            match self.run_whole(group[0].slot, set) {
                 Ok(()) => Ok(()),
                 Err((Error::TryAgain { .. }, set)) => {
                     let singles = set.keys.iter().zip(set.values);
@@ -86,7 +89,7 @@ impl<V: Value + ?Sized> Client<V> {
         let keys = self.hash_all(keys)?;
         let mut count = 0;
         self.each_slot(&keys, |group, _| {
-            match self.call(group[0].slot, RemoveAll { keys: group.into() }) {
+            match self.whole(group, RemoveAll { keys: group.into() }) {
                 Ok(removed) => count += removed,
                 Err(Error::TryAgain { .. }) => {
                     for &key in group {
@@ -100,7 +103,19 @@ impl<V: Value + ?Sized> Client<V> {
         Ok(count)
     }
 
+    /// Runs an operation on all keys of a slot, or hears at once that a move splits them.
+    fn whole<O>(&self, group: &[Key<'_>], operation: O) -> Result<O::Output, Error>
+    where
+        O: Operation<V> + Send,
+        O::Output: Send,
+    {
+        self.run_whole(group[0].slot, operation).map_err(|(error, _)| error)
+    }
+
     fn hash_all<'k>(&self, keys: &'k [impl AsRef<[u8]>]) -> Result<Vec<Key<'k>>, Error> {
+        if keys.len() > BATCH_KEYS_MAX {
+            return Err(Error::TooManyKeys { keys: keys.len() });
+        }
         keys.iter().map(|key| self.key(key.as_ref())).collect()
     }
 

@@ -1,5 +1,7 @@
 //! The hops of a call, for people who want to see them.
 
+use std::collections::VecDeque;
+
 use crate::limits::TRACE_HOPS_MAX;
 use crate::migration::MoveId;
 use crate::slot::Slot;
@@ -55,18 +57,18 @@ pub enum Answer {
 
 /// The hops of the calls of one client, the newest [`TRACE_HOPS_MAX`] of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trace(Arc<Mutex<Vec<Hop>>>);
+pub(crate) struct Trace(Arc<Mutex<VecDeque<Hop>>>);
 
 impl Trace {
     pub(crate) fn push(&self, hop: Hop) {
         let mut hops = self.0.lock();
         if hops.len() == TRACE_HOPS_MAX {
-            hops.remove(0);
+            hops.pop_front();
         }
-        hops.push(hop);
+        hops.push_back(hop);
     }
 
     pub(crate) fn take(&self) -> Vec<Hop> {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut *self.0.lock()).into()
     }
 }

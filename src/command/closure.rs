@@ -57,7 +57,10 @@ where
         match decision {
             Compute::Keep => Ok(present.map(|entry| entry.handle())),
             Compute::Replace(value) => {
-                check_value_bytes(V::owned_bytes(&value))?;
+                if let Err(error) = check_value_bytes(V::owned_bytes(&value)) {
+                    dropped.push(Garbage::Owned(value));
+                    return Err(error);
+                }
                 Ok(Some(publish(shard, &self.key, value, now, dropped)))
             }
             Compute::Remove => {
@@ -124,7 +127,10 @@ where
         let Some(entry) = shard.get(&key, now, dropped) else { return Ok(None) };
         let mut copy = entry.value().to_owned_value();
         let returned = closure(&mut copy);
-        check_value_bytes(V::owned_bytes(&copy))?;
+        if let Err(error) = check_value_bytes(V::owned_bytes(&copy)) {
+            dropped.push(Garbage::Owned(copy));
+            return Err(error);
+        }
         drop(publish(shard, &key, copy, now, dropped));
         Ok(Some(returned))
     }

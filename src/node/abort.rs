@@ -72,7 +72,7 @@ impl<V: Value + ?Sized> Roster<V> {
 
     fn abort_hold(&self, record: &MoveRecord, count: usize) -> Result<AbortStep, SetSlotError> {
         let members = (self.known(record.source), self.known(record.target));
-        self.on_pair(members, record.slot, |pair| {
+        self.on_marks(members, record.slot, |pair| {
             if matches!(pair.me.state, SlotState::Migrating { .. }) {
                 abort_begin(&mut pair.me, &mut pair.peer, record.id)?;
                 self.moves.change(record.id, |record| record.phase = MovePhase::Aborting);
@@ -84,8 +84,8 @@ impl<V: Value + ?Sized> Roster<V> {
             if let Transfer::Moved(returned) = returned {
                 self.moves.change(record.id, |record| record.keys_returned += returned as u64);
             }
-            pair.peer.has_keys = pair.peer_shard.has_live(pair.now);
-            if pair.peer.has_keys {
+            // Expired ones count here: the next steps drop them, a bounded number each.
+            if pair.peer_shard.len() > 0 {
                 return Ok(AbortStep::More);
             }
             let closed = abort_end(&mut pair.me, &mut pair.peer, record.id)?;

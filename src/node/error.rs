@@ -100,11 +100,11 @@ impl AdminError {
             Self::SlotHoldsKeys { .. } => {
                 "ERR DB must be empty to perform CLUSTER FLUSHSLOTS.".to_owned()
             }
+            Self::UnknownNode { node } => format!("ERR Unknown node {}", node.index()),
             Self::NoKey => "NOKEY".to_owned(),
             Self::BusyKey => "BUSYKEY Target key name already exists.".to_owned(),
             Self::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot".to_owned(),
             Self::Worker(_)
-            | Self::UnknownNode { .. }
             | Self::TooManyNodes
             | Self::NoThread
             | Self::NoSuchMove { .. }

@@ -266,8 +266,8 @@ impl<V: Value + ?Sized> Roster<V> {
                 return Err((WorkerError::Busy, operation));
             };
             let now = self.now();
-            let source_side = source.side(attempt.slot, &at_source, &now);
-            let target_side = target.side(attempt.slot, &at_target, &now);
+            let source_side = source.marks(attempt.slot, &at_source);
+            let target_side = target.marks(attempt.slot, &at_target);
             if check_pull_back(&source_side, &target_side, id).is_err() {
                 return Ok(Executed::Again(operation));
             }

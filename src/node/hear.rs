@@ -53,10 +53,13 @@ impl<V: Value + ?Sized> Roster<V> {
         let Claim { slot, ownership } = claim;
         let mut hold = member.headers.get(slot).lock();
         let now = Now::new(&*self.clock);
-        let mut side = member.side(slot, &hold, &now);
+        let before = member.side(slot, &hold, &now);
+        let mut side = before;
         let target_view = side.state.peer().and_then(|peer| self.view_of(peer, slot));
         let heard = hear(&mut side, ownership, target_view);
-        member.put_side(slot, &mut hold, &side);
+        if side != before {
+            member.put_side(slot, &mut hold, &side);
+        }
         if let Heard::Closed(closed) = heard {
             self.end_move(closed, &now);
         }

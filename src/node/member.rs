@@ -161,22 +161,33 @@ impl<V: Value + ?Sized> Member<V> {
         self.peek(slot, state_of)
     }
 
-    /// What the state machine sees of a slot here.
+    /// What the state machine sees of a slot here. Looks for a live key, which takes long only when
+    /// many have expired.
     pub(crate) fn side(&self, slot: Slot, body: &Body<V>, now: &Now<'_>) -> Side {
-        Side {
-            node: self.id,
-            view: self.view.get(slot),
-            state: state_of(body),
-            has_keys: body.shard.has_live(now),
-        }
+        Side { has_keys: body.shard.has_live(now), ..self.marks(slot, body) }
+    }
+
+    /// [`side`](Self::side) for who does not ask for keys.
+    pub(crate) fn marks(&self, slot: Slot, body: &Body<V>) -> Side {
+        let (view, state) = (self.view.get(slot), state_of(body));
+        Side { node: self.id, view, state, has_keys: false }
     }
 
     /// Writes back what the state machine changed.
     pub(crate) fn put_side(&self, slot: Slot, body: &mut Body<V>, side: &Side) {
         self.view.raise(slot, side.view);
         self.saw_epoch(side.view.epoch);
-        body.owned = side.owns();
+        self.set_owned(slot, body, side.owns());
         set_state(body, side.state);
+    }
+
+    /// Says whether this node owns the slot. A slot that leaves is remembered as one that has had
+    /// keys here, so that its operations stay counted.
+    pub(crate) fn set_owned(&self, slot: Slot, body: &mut Body<V>, owned: bool) {
+        if body.owned && !owned {
+            self.populated.insert(slot);
+        }
+        body.owned = owned;
     }
 
     /// Gives the token back after an operation, and tells the worker of a nearer deadline.

@@ -58,7 +58,9 @@ impl<V: Value + ?Sized> Node<V> {
     /// Moves up to `count` keys of an open move from this node, the source, to its target.
     ///
     /// Runs on the slot's worker here, under both tokens: all of the batch is moved at one instant,
-    /// by pointer; deadlines and identities stay. What has expired is removed, not sent.
+    /// by pointer; deadlines and identities stay. What has expired is removed, not sent. A batch
+    /// may be smaller, down to none, while [`left`](BatchResult::left) is not 0: it looks at
+    /// [`MIGRATE_BUCKETS`](crate::limits::MIGRATE_BUCKETS) buckets of the table at most.
     ///
     /// # Errors
     /// [`AdminError::BatchSize`], `SetSlot` with `NoSuchMove` when the move is not open under `id`,
@@ -70,10 +72,13 @@ impl<V: Value + ?Sized> Node<V> {
         count: usize,
     ) -> Result<BatchResult, AdminError> {
         check_batch_size(count)?;
-        self.on_source((slot, SetSlotError::NoSuchMove), |pair| {
+        let sent = self.on_source((slot, SetSlotError::NoSuchMove), |pair| {
             check_batch(&pair.me, &pair.peer, id)
                 .map_err(|error| AdminError::SetSlot { slot, error })?;
             self.send(pair, id, (Batch::Any(count), Existing::Replace))
+        });
+        sent.inspect_err(|error| {
+            self.roster.moves.change(id, |record| record.last_error = Some(*error));
         })
     }
 
@@ -136,7 +141,7 @@ impl<V: Value + ?Sized> Node<V> {
             let Some(peer) = member.peek_state(slot).peer() else {
                 return Err(AdminError::SetSlot { slot, error: unmarked });
             };
-            self.roster.on_pair((member, self.roster.known(peer)), slot, run)
+            self.roster.on_marks((member, self.roster.known(peer)), slot, run)
         })?
     }
 
@@ -182,7 +187,7 @@ impl<V: CloneValue + ?Sized> Node<V> {
         self.roster.expect_open()?;
         let member = self.member();
         member.worker(slot).call(Patience::Wait, || {
-            self.roster.on_pair((member, peer), slot, |pair| {
+            self.roster.on_marks((member, peer), slot, |pair| {
                 check_copy(&pair.me, &pair.peer).map_err(refused)?;
                 copy(pair, &keys, options.existing())
             })
@@ -200,6 +205,9 @@ fn copy<V: CloneValue + ?Sized>(
     let mut copies = Vec::with_capacity(keys.len());
     for key in keys {
         let Some(entry) = pair.my_shard.peek(key, pair.now) else { continue };
+        if copies.iter().any(|copied: &Entry<V>| copied.key() == key.bytes) {
+            continue;
+        }
         if existing == Existing::Refuse && pair.peer_shard.has_same(entry, pair.now) {
             return Err(AdminError::BusyKey);
         }

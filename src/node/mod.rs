@@ -48,8 +48,8 @@ use crate::worker::WorkerError;
 
 /// One node of a cluster, for operators: its view, its slots, the admin verbs.
 ///
-/// A cheap handle; it does not keep the cluster running, and its calls answer
-/// [`WorkerError::Closed`](crate::WorkerError) once the cluster is shut down.
+/// A cheap handle; it does not keep the cluster running. Once the cluster is shut down its verbs
+/// answer [`WorkerError::Closed`](crate::WorkerError), and what only looks goes on to answer.
 pub struct Node<V: Value + ?Sized = [u8]> {
     roster: Arc<Roster<V>>,
     id: NodeId,

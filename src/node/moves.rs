@@ -1,5 +1,6 @@
 //! The record of every move: phase, keys, last error, times; a bounded history of ended ones.
 
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ pub(crate) struct Moves {
 
 #[derive(Default)]
 struct State {
-    open: Vec<MoveRecord>,
+    open: BTreeMap<MoveId, MoveRecord>,
     ended: VecDeque<MoveRecord>,
 }
 
@@ -77,14 +78,12 @@ impl Moves {
     }
 
     pub(crate) fn begin(&self, record: MoveRecord) {
-        self.state.lock().open.push(record);
+        self.state.lock().open.insert(record.id, record);
     }
 
     /// Changes the record of an open move.
     pub(crate) fn change(&self, id: MoveId, change: impl FnOnce(&mut MoveRecord)) {
-        let mut state = self.state.lock();
-        // Ids grow, so `open` is sorted by them, but for moves that began at the same time.
-        if let Some(record) = state.open.iter_mut().find(|record| record.id == id) {
+        if let Some(record) = self.state.lock().open.get_mut(&id) {
             change(record);
         }
     }
@@ -92,8 +91,7 @@ impl Moves {
     /// Ends a move in the hold that clears its marks.
     pub(crate) fn end(&self, id: MoveId, phase: MovePhase, now: Duration) {
         let mut state = self.state.lock();
-        let Some(place) = state.open.iter().position(|record| record.id == id) else { return };
-        let mut record = state.open.swap_remove(place);
+        let Some(mut record) = state.open.remove(&id) else { return };
         record.phase = phase;
         record.ended = Some(now);
         if state.ended.len() == MOVES_KEPT_MAX {
@@ -104,13 +102,13 @@ impl Moves {
 
     pub(crate) fn get(&self, id: MoveId) -> Option<MoveRecord> {
         let state = self.state.lock();
-        let ended = state.ended.iter().rev();
-        state.open.iter().chain(ended).find(|record| record.id == id).cloned()
+        let ended = || state.ended.iter().rev().find(|record| record.id == id);
+        state.open.get(&id).or_else(ended).cloned()
     }
 
     /// Open moves, then ended ones, newest first.
     pub(crate) fn all(&self) -> Vec<MoveRecord> {
         let state = self.state.lock();
-        state.open.iter().chain(state.ended.iter().rev()).cloned().collect()
+        state.open.values().chain(state.ended.iter().rev()).cloned().collect()
     }
 }

@@ -31,6 +31,7 @@ use crate::worker::Chores;
 use crate::worker::ClusterClock;
 use crate::worker::Worker;
 use crate::worker::WorkerError;
+use crate::worker::on_worker;
 
 /// Which threads own the shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,27 +190,30 @@ impl<V: Value + ?Sized> Roster<V> {
         name: impl Fn(usize) -> String,
     ) -> Result<Vec<Arc<Worker>>, AdminError> {
         let mut workers = Vec::with_capacity(count);
+        let mut threads = Vec::new();
         for number in 0..count {
             let worker =
                 Arc::new(Worker::new(name(number), number, self.mailbox_jobs, self.threaded));
             if self.threaded {
                 let chores: Arc<dyn Chores> = Arc::<Self>::clone(self);
-                // The workers that did start end with the cluster.
-                let started = worker.start(Arc::clone(&self.clock), chores);
-                let thread = started.map_err(|_| AdminError::NoThread)?;
-                joining.threads.push((Arc::clone(&worker), thread));
+                let Ok(thread) = worker.start(Arc::clone(&self.clock), chores) else {
+                    end_threads(threads);
+                    return Err(AdminError::NoThread);
+                };
+                threads.push((Arc::clone(&worker), thread));
             }
             workers.push(worker);
         }
         joining.workers.extend(workers.iter().map(Arc::clone));
+        joining.threads.append(&mut threads);
         Ok(workers)
     }
 
     /// Ends every thread but the calling one and joins it; further calls answer `Closed`.
     ///
     /// Takes no longer than the longest closure that is running. From inside a closure under a
-    /// token it tells the threads to end and does not wait for them. A call that comes while
-    /// another one joins returns at once.
+    /// token, and from a worker of another cluster, it tells the threads to end and does not wait
+    /// for them. A call that comes while another one joins returns at once.
     pub(crate) fn shut_down(&self) {
         // Under the lock, so that no node joins afterwards.
         let threads = {
@@ -218,21 +222,17 @@ impl<V: Value + ?Sized> Roster<V> {
             self.closed.store(true, Ordering::Release);
             std::mem::take(&mut joining.threads)
         };
-        // All are told before the first is waited for.
         for (worker, _) in &threads {
             worker.close();
         }
-        if sync::holds_token() {
-            // A worker may wait for that very token. Whoever ends the cluster next joins them.
+        let is_own_worker = threads.iter().any(|(worker, _)| worker.is_current());
+        if sync::holds_token() || (on_worker() && !is_own_worker) {
+            // A worker may wait for that very token, or its closure may end the cluster of this
+            // worker. Whoever ends the cluster next joins them.
             self.joining.lock().threads.extend(threads);
             return;
         }
-        for (worker, thread) in threads {
-            if !worker.is_current() {
-                // A worker ends by returning; a panic of its own was reported by its hook.
-                drop(thread.join());
-            }
-        }
+        end_threads(threads);
     }
 
     /// Refuses calls after shutdown, and calls from inside a token.
@@ -317,5 +317,19 @@ impl<V: Value + ?Sized> Roster<V> {
     /// What tells the names of this cluster's nodes from others'.
     pub(crate) fn seed(&self) -> u128 {
         u128::from(self.hasher.hash(b"node")) << 64 | u128::from(self.hasher.hash(b"name"))
+    }
+}
+
+/// Ends workers and joins their threads, but for the calling one.
+fn end_threads(threads: Vec<(Arc<Worker>, JoinHandle<()>)>) {
+    // All are told before the first is waited for.
+    for (worker, _) in &threads {
+        worker.close();
+    }
+    for (worker, thread) in threads {
+        if !worker.is_current() {
+            // A worker ends by returning; a panic of its own was reported by its hook.
+            drop(thread.join());
+        }
     }
 }

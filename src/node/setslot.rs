@@ -71,11 +71,25 @@ impl<V: Value + ?Sized> Roster<V> {
         slot: Slot,
         transition: impl FnOnce(&mut Pair<'_, V>) -> R,
     ) -> R {
+        self.on_marks((me, peer), slot, |pair| {
+            pair.me.has_keys = pair.my_shard.has_live(pair.now);
+            pair.peer.has_keys = pair.peer_shard.has_live(pair.now);
+            transition(pair)
+        })
+    }
+
+    /// [`on_pair`](Self::on_pair) for transitions that do not ask which side has keys.
+    pub(super) fn on_marks<R>(
+        &self,
+        (me, peer): (&Member<V>, &Member<V>),
+        slot: Slot,
+        transition: impl FnOnce(&mut Pair<'_, V>) -> R,
+    ) -> R {
         let mut dropped = Dropped::new();
         let (mut mine, mut theirs) = lock_pair(me, peer, slot);
         let now = self.now();
-        let my_side = me.side(slot, &mine, &now);
-        let peer_side = peer.side(slot, &theirs, &now);
+        let my_side = me.marks(slot, &mine);
+        let peer_side = peer.marks(slot, &theirs);
         let mut pair = Pair {
             me: my_side,
             peer: peer_side,
@@ -86,10 +100,10 @@ impl<V: Value + ?Sized> Roster<V> {
         };
         let result = transition(&mut pair);
         let (my_new, peer_new) = (pair.me, pair.peer);
-        if my_new != my_side {
+        if (my_new.view, my_new.state) != (my_side.view, my_side.state) {
             me.put_side(slot, &mut mine, &my_new);
         }
-        if peer_new != peer_side {
+        if (peer_new.view, peer_new.state) != (peer_side.view, peer_side.state) {
             peer.put_side(slot, &mut theirs, &peer_new);
         }
         me.release(slot, mine);

@@ -38,9 +38,9 @@ impl<V: Value + ?Sized> Node<V> {
             match self.reserve(slot) {
                 Ok(ownership) => reserved.push(Claim { slot, ownership }),
                 Err(error) => {
-                    for &claim in &reserved {
-                        self.release_reserved(claim);
-                    }
+                    let released: Vec<_> =
+                        reserved.iter().map(|&claim| self.release_reserved(claim)).collect();
+                    self.roster.broadcast(self.id, &released);
                     return Err(error);
                 }
             }
@@ -151,10 +151,14 @@ impl<V: Value + ?Sized> Node<V> {
         member.saw_epoch(ownership.epoch);
     }
 
-    fn release_reserved(&self, Claim { slot, .. }: Claim) {
-        let mut hold = self.member().headers.get(slot).lock();
+    /// Gives a reserved slot up. The claim tells a node that joined meanwhile.
+    fn release_reserved(&self, Claim { slot, .. }: Claim) -> Claim {
+        let member = self.member();
+        let mut hold = member.headers.get(slot).lock();
         set_state(&mut *hold, SlotState::Stable);
-        self.roster.flip_to(slot, None);
+        let ownership = self.roster.flip_to(slot, None);
+        member.view.raise(slot, ownership);
+        Claim { slot, ownership }
     }
 
     /// Reserves a slot that this node owns and holds no key of. It gains no key from here on: until
@@ -176,7 +180,7 @@ impl<V: Value + ?Sized> Node<V> {
         }
         hold.shard.clear(&mut dropped);
         set_state(&mut *hold, SlotState::Reserved { id: self.roster.draw_move_id() });
-        hold.owned = false;
+        member.set_owned(slot, &mut hold, false);
         Ok(())
     }
 

@@ -15,8 +15,6 @@ use crate::time::nanos_of;
 pub(super) struct SweepState {
     /// The bucket at which the next step starts; 0 between two passes.
     bucket: usize,
-    /// How many buckets the table had when this pass began.
-    buckets: usize,
     /// The earliest deadline that this pass has met or heard of, inverted so that the default is
     /// never.
     earliest_inverted: u64,
@@ -25,6 +23,11 @@ pub(super) struct SweepState {
 }
 
 impl SweepState {
+    /// The buckets of the entries may have changed: what was swept is to be swept again.
+    pub(super) fn restart(&mut self) {
+        self.bucket = 0;
+    }
+
     /// An entry that this pass may not meet any more has this deadline.
     pub(super) fn note(&mut self, deadline: u64) {
         self.earliest_inverted = self.earliest_inverted.max(!deadline);
@@ -52,10 +55,7 @@ impl<V: Value + ?Sized> Shard<V> {
             }
         }
         let buckets = table.entries.num_buckets();
-        if sweep.bucket == 0 || sweep.buckets != buckets {
-            // A table that was rebuilt is swept from its start; what was noted stays noted.
-            sweep.bucket = 0;
-            sweep.buckets = buckets;
+        if sweep.bucket == 0 {
             sweep.earliest_inverted = 0;
         }
         let end = buckets.min(sweep.bucket + SWEEP_BUCKETS);

@@ -18,6 +18,7 @@ pub(crate) type Dropped<V> = SmallVec<[Garbage<V>; 2]>;
 pub(crate) enum Garbage<V: Value + ?Sized> {
     Entry(Entry<V>),
     Value(V::Returned),
+    Owned(V::Owned),
     Table(Box<Table<V>>),
 }
 
@@ -91,6 +92,11 @@ impl<V: Value + ?Sized> Shard<V> {
     pub(crate) fn insert(&mut self, entry: Entry<V>) -> Option<Entry<V>> {
         let deadline = entry.deadline();
         let table = self.table_mut();
+        if table.entries.len() == table.entries.capacity() {
+            // This insertion may move every entry to another bucket, the number of buckets the
+            // same: a sweep that is half done starts over.
+            table.sweep.restart();
+        }
         let (hash, key) = (entry.hash(), entry.key());
         let slot = table.entries.entry(hash, |other| other.key() == key, Entry::hash);
         let replaced = match slot {

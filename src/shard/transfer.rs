@@ -1,5 +1,6 @@
 //! Entries travel between two shards of one slot, by pointer, under both tokens.
 
+use crate::limits::MIGRATE_BUCKETS;
 use crate::shard::Dropped;
 use crate::shard::Entry;
 use crate::shard::Garbage;
@@ -11,7 +12,7 @@ use crate::time::Now;
 /// Which entries travel.
 #[derive(Clone, Copy)]
 pub(crate) enum Batch<'b> {
-    /// Up to so many, whichever come first.
+    /// Up to so many, whichever come first; perhaps fewer, though more are there.
     Any(usize),
     /// The named keys.
     Named(&'b [Key<'b>]),
@@ -74,7 +75,8 @@ impl<V: Value + ?Sized> Shard<V> {
         found.is_some_and(|other| !now.is_past(other.deadline()))
     }
 
-    /// Takes up to `count` live entries out, and drops the expired ones on the way.
+    /// Takes up to `count` live entries out of the next [`MIGRATE_BUCKETS`] buckets, and drops the
+    /// expired ones on the way.
     fn take_any(&mut self, count: usize, now: &Now<'_>, dropped: &mut Dropped<V>) -> Vec<Entry<V>> {
         let Some(table) = self.table() else { return Vec::new() };
         let mut taken = Vec::with_capacity(count.min(table.entries.len()));
@@ -84,7 +86,7 @@ impl<V: Value + ?Sized> Shard<V> {
         }
         // Two runs: from the cursor to the end, then from the start to the cursor.
         let start = table.cursor;
-        for bucket in (start..buckets).chain(0..start) {
+        for bucket in (start..buckets).chain(0..start).take(MIGRATE_BUCKETS) {
             if taken.len() == count || table.entries.is_empty() {
                 break;
             }

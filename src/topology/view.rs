@@ -115,7 +115,9 @@ impl View {
     pub(crate) fn merge(&self, other: &Self) -> bool {
         let mut learned = false;
         for (slot, news) in other.iter() {
-            learned |= self.raise(slot, news).epoch < news.epoch;
+            // Nearly always nothing is new, and a load costs less than a locked write.
+            learned |=
+                self.get(slot).epoch < news.epoch && self.raise(slot, news).epoch < news.epoch;
         }
         learned
     }

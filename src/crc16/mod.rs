@@ -26,6 +26,8 @@
 //! `portable`.
 
 #[cfg(target_arch = "x86_64")]
+mod batch;
+#[cfg(target_arch = "x86_64")]
 mod clmul;
 #[cfg(target_arch = "x86_64")]
 mod constants;

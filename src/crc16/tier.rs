@@ -103,22 +103,21 @@ impl Tier {
     ///
     /// When there are not as many `checksums` as `keys`.
     #[inline]
-    pub fn crc16_of_tags<K: AsRef<[u8]>>(self, keys: &[K], checksums: &mut [u16]) {
+    pub fn crc16_of_tags(self, keys: &[&[u8]], checksums: &mut [u16]) {
         assert_eq!(keys.len(), checksums.len(), "one checksum for each key");
-        self.of_tags(keys, checksums, |checksum| checksum);
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Wide(kernel) => kernel.checksums_of_tags(keys, checksums),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Clmul(_) => self.one_by_one(keys, checksums),
+            Kernel::Portable => self.one_by_one(keys, checksums),
+        }
     }
 
-    /// For each of `keys` what `finish` makes of the checksum of its hash tag, up to the end of the
-    /// shorter slice. Each key is asked for its bytes once.
-    #[inline]
-    pub(crate) fn of_tags<K: AsRef<[u8]>, T>(
-        self,
-        keys: &[K],
-        results: &mut [T],
-        finish: impl Fn(u16) -> T,
-    ) {
-        for (key, result) in keys.iter().zip(results) {
-            *result = finish(self.crc16_of_tag(key.as_ref()));
+    /// [`Tier::crc16_of_tags`] where no kernel takes several keys.
+    fn one_by_one(self, keys: &[&[u8]], checksums: &mut [u16]) {
+        for (key, checksum) in keys.iter().zip(checksums) {
+            *checksum = self.crc16_of_tag(key);
         }
     }
 

@@ -103,7 +103,13 @@ fn beyond_short(bytes: &[u8]) -> u16 {
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-fn checksum_of_tag(key: &[u8]) -> u16 {
+pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
+    checksum_of_tag_inline(key)
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+pub(super) fn checksum_of_tag_inline(key: &[u8]) -> u16 {
     if key.len() > 64 {
         return checksum(hash_tag(key));
     }
@@ -271,49 +277,54 @@ fn short(bytes: &[u8]) -> u16 {
     finish_short(_mm_ternarylogic_epi64::<0x96>(a, b, c))
 }
 
-/// Up to 16 bytes at the end of a register.
+/// Up to 16 bytes at the end of a register: [`load`] of a quarter.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the mask has sixteen bits")]
 fn load_short(bytes: &[u8]) -> __m128i {
-    let start = bytes.as_ptr();
-    if start.addr() % PAGE_LEN + bytes.len() < 16 {
-        return load_short_at_page_start(bytes);
+    if load_is_fast(bytes, 16) {
+        return load_sixteen(bytes);
     }
+    _mm512_extracti32x4_epi32::<3>(load_at_page_start(bytes))
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the mask has 16 bits")]
+pub(super) fn load_sixteen(bytes: &[u8]) -> __m128i {
     let mask = (0xFFFF_0000_u32 >> bytes.len()) as u16;
-    let from = start.wrapping_add(bytes.len()).wrapping_sub(16);
+    let from = bytes.as_ptr().wrapping_add(bytes.len()).wrapping_sub(16);
     // SAFETY: the mask leaves those of the last 16 bytes that are in `bytes`; others are not read.
     unsafe { _mm_maskz_loadu_epi8(mask, from.cast()) }
 }
 
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[cold]
-fn load_short_at_page_start(bytes: &[u8]) -> __m128i {
-    _mm512_extracti32x4_epi32::<3>(load_at_page_start(bytes))
-}
-
 /// Up to 64 bytes at the end of a register.
-///
-/// What the mask leaves out is not read. But a processor takes hundreds of cycles to find out that
-/// a page is not there when bytes that are left out lie in it. So a key at the start of a page is
-/// loaded from its start, and then its register ends in the same page.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the length is at most 64")]
 fn load(bytes: &[u8]) -> __m512i {
-    let start = bytes.as_ptr();
-    if start.addr() % PAGE_LEN + bytes.len() < 64 {
+    if !load_is_fast(bytes, 64) {
         return load_at_page_start(bytes);
     }
     let mask = !_bzhi_u64(u64::MAX, 64 - bytes.len() as u32);
-    let from = start.wrapping_add(bytes.len()).wrapping_sub(64);
+    let from = bytes.as_ptr().wrapping_add(bytes.len()).wrapping_sub(64);
     // SAFETY: the mask leaves those of the last 64 bytes that are in `bytes`; others are not read.
     unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
+}
+
+/// Whether a masked load of `width` bytes that ends with `bytes` stays in their pages.
+///
+/// What a mask leaves out is not read. But a processor takes hundreds of cycles to find that out
+/// where it lies in a page that is not there. So a key that begins less than `width` bytes into a
+/// page is loaded from its own start, and then the load ends in the same page.
+#[inline]
+pub(super) fn load_is_fast(bytes: &[u8], width: usize) -> bool {
+    bytes.as_ptr().addr() % PAGE_LEN + bytes.len() >= width
 }
 
 /// [`load`] from the start of the bytes, then moved to the end of the register.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[cold]
+#[inline(never)]
 #[expect(clippy::cast_possible_truncation, reason = "the length is at most 64")]
 fn load_at_page_start(bytes: &[u8]) -> __m512i {
     let mask = _bzhi_u64(u64::MAX, bytes.len() as u32);
@@ -432,13 +443,13 @@ fn load_raw(block: &[u8; 64]) -> __m512i {
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn constant(bytes: [u8; 64]) -> __m512i {
+pub(super) fn constant(bytes: [u8; 64]) -> __m512i {
     load_raw(&bytes)
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn words(words: [u64; 8]) -> __m512i {
+pub(super) fn words(words: [u64; 8]) -> __m512i {
     // SAFETY: the load reads 64 bytes, those of `words`, and needs no alignment.
     unsafe { _mm512_loadu_epi64(words.as_ptr().cast()) }
 }

@@ -82,9 +82,14 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| b'0' + next(&mut state).to_le_bytes()[0] % 64).collect()
 }
 
-/// As many keys of `len` bytes, end to end, as stay in the first-level cache; at least one.
+/// Room for as many keys of `len` bytes as stay in the first-level cache; at least one.
 fn run_of(len: usize) -> Vec<u8> {
-    noise((RUN_BYTES / len).clamp(1, RUN_KEYS) * len)
+    noise((RUN_BYTES / (len | 1)).clamp(1, RUN_KEYS) * (len | 1))
+}
+
+/// The keys of a run. They begin an odd number of bytes apart: every alignment occurs.
+fn keys_of(run: &[u8], len: usize) -> Vec<&[u8]> {
+    run.chunks_exact(len | 1).map(|key| &key[..len]).collect()
 }
 
 /// Keys as applications write them.
@@ -185,7 +190,7 @@ fn crc(criterion: &mut Criterion) {
         for len in LENGTHS {
             let mut group = group(criterion, &format!("crc/{name}/{len}"));
             let run = run_of(len);
-            let keys: Vec<_> = run.chunks_exact(len).collect();
+            let keys = keys_of(&run, len);
             for (name, of) in checksums() {
                 time(&mut group, &name, &keys, pace, &of);
             }
@@ -212,7 +217,7 @@ fn slot(criterion: &mut Criterion) {
 fn batch(criterion: &mut Criterion) {
     for len in BATCHED {
         let run = run_of(len);
-        batch_of(criterion, &len.to_string(), &run.chunks_exact(len).collect::<Vec<_>>());
+        batch_of(criterion, &len.to_string(), &keys_of(&run, len));
     }
     batch_of(criterion, "mixed", &views(&realistic("mixed")));
 }
@@ -252,7 +257,7 @@ fn scan(criterion: &mut Criterion) {
     for len in SCANNED {
         let mut group = group(criterion, &format!("scan/{len}"));
         let run = run_of(len);
-        let keys: Vec<_> = run.chunks_exact(len).collect();
+        let keys = keys_of(&run, len);
         let ways: [(&str, Function); 3] = [
             ("none", Box::new(crc16)),
             ("scalar", Box::new(|key| crc16(hash_tag(key)))),
@@ -269,7 +274,7 @@ fn scan(criterion: &mut Criterion) {
 fn dispatch(criterion: &mut Criterion) {
     let mut group = group(criterion, "dispatch/10");
     let run = run_of(10);
-    let keys: Vec<_> = run.chunks_exact(10).collect();
+    let keys = keys_of(&run, 10);
     let tier = Tier::active();
     let ways: [(&str, Function); 2] = [
         ("tier_in_hand", Box::new(move |bytes| tier.crc16(bytes))),
@@ -288,13 +293,13 @@ fn cold(criterion: &mut Criterion) {
     for len in COLD {
         let mut group = group(criterion, &format!("cold/{len}"));
         let run = run_of(len);
-        let keys = run.chunks_exact(len).take(32).collect::<Vec<_>>();
+        let keys = &keys_of(&run, len)[..32];
         group.throughput(Throughput::Elements(keys.len() as u64));
         let walk_alone: (String, Function) = ("walk_alone".to_owned(), Box::new(|_| 0));
         for (name, of) in checksums().into_iter().chain([walk_alone]) {
             group.bench_function(name, |bencher| {
                 bencher.iter(|| {
-                    black_box(&keys).iter().fold(0, |sum, key| {
+                    black_box(keys).iter().fold(0, |sum, key| {
                         let walked = black_box(&lines).iter().fold(0, |sum, line| sum ^ line[0]);
                         sum ^ walked ^ u64::from(of(key))
                     })

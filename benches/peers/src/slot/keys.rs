@@ -11,6 +11,9 @@ const KEYS: usize = 16_384;
 /// What keys of one length take together: they stay in the first-level cache.
 const RUN_BYTES: usize = 16_384;
 
+/// A cache line.
+const LINE_BYTES: usize = 64;
+
 /// At most this many keys of one length.
 const RUN_KEYS: usize = 1024;
 
@@ -46,30 +49,55 @@ impl KeySet {
     }
 }
 
-/// Keys of one length, without braces, end to end: every alignment occurs.
+/// Keys of one length, without braces, in one piece of memory.
 #[derive(Debug)]
 pub struct Run {
-    /// The keys, one after the other.
-    pub bytes: Vec<u8>,
-    /// The length of each.
-    pub len: usize,
+    bytes: Vec<u8>,
+    /// Where the first key begins: the start of a cache line.
+    start: usize,
+    stride: usize,
+    len: usize,
 }
 
 impl Run {
     /// As many keys of `len` bytes as the first-level cache holds beside tables; at least one.
+    ///
+    /// They begin an odd number of bytes apart, so that every alignment occurs at every length, as
+    /// in the requests that keys come with. A buffer of 16 KiB or more begins a cache line.
     pub fn of(len: usize) -> Self {
-        let count = (RUN_BYTES / len).clamp(1, RUN_KEYS);
-        Self { bytes: noise(count * len), len }
+        Self::with_stride(len, len | 1)
+    }
+
+    /// The same, but every key begins a cache line.
+    pub fn aligned(len: usize) -> Self {
+        Self::with_stride(len, len.next_multiple_of(LINE_BYTES))
+    }
+
+    fn with_stride(len: usize, stride: usize) -> Self {
+        let count = (RUN_BYTES / stride).clamp(1, RUN_KEYS);
+        let bytes = noise(LINE_BYTES + count * stride);
+        let start = bytes.as_ptr().align_offset(LINE_BYTES);
+        Self { bytes, start, stride, len }
     }
 
     /// The keys.
     pub fn views(&self) -> Vec<&[u8]> {
-        self.bytes.chunks_exact(self.len).collect()
+        (0..self.count()).map(|at| self.view(at * self.stride)).collect()
+    }
+
+    /// The key that begins `offset` bytes after the first one.
+    pub fn view(&self, offset: usize) -> &[u8] {
+        &self.bytes[self.start + offset..][..self.len]
+    }
+
+    /// What lies between the starts of two keys.
+    pub fn stride(&self) -> usize {
+        self.stride
     }
 
     /// How many keys there are.
     pub fn count(&self) -> usize {
-        self.bytes.len() / self.len
+        (self.bytes.len() - LINE_BYTES) / self.stride
     }
 }
 
@@ -150,10 +178,27 @@ mod tests {
     #[test]
     fn a_run_fits_the_first_level_cache_or_is_one_key() {
         for len in [1, 16, 17, 256, 16_384, 65_536] {
-            let run = Run::of(len);
-            assert_eq!(run.views().len(), run.count());
-            assert!(run.count() == 1 || run.bytes.len() <= RUN_BYTES, "{len}");
-            assert!(run.views().iter().all(|key| key.len() == len && !key.contains(&b'{')));
+            for run in [Run::of(len), Run::aligned(len)] {
+                let keys = run.views();
+                assert_eq!(keys.len(), run.count());
+                assert!(run.count() == 1 || run.count() * run.stride() <= RUN_BYTES, "{len}");
+                assert!(keys.iter().all(|key| key.len() == len && !key.contains(&b'{')));
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_a_run_have_every_alignment_unless_asked_otherwise() {
+        let alignments = |run: &Run| {
+            let starts = run.views().into_iter().map(|key| key.as_ptr().addr() % LINE_BYTES);
+            let mut seen: Vec<_> = starts.collect();
+            seen.sort_unstable();
+            seen.dedup();
+            seen.len()
+        };
+        for len in [1, 16, 63, 64, 128] {
+            assert_eq!(alignments(&Run::of(len)), LINE_BYTES, "{len}");
+            assert_eq!(alignments(&Run::aligned(len)), 1, "{len}");
         }
     }
 }

@@ -67,13 +67,9 @@ where
 {
     let zero = black_box(0);
     Contestant::new(name, run.count(), move || {
-        let Run { bytes, len } = black_box(run);
-        let (mut start, mut last) = (0, 0);
-        while start < bytes.len() {
-            let key = start + (usize::from(last) & zero);
-            last = of(&bytes[key..key + len]);
-            start += len;
-        }
+        let run = black_box(run);
+        let last = (0..run.count())
+            .fold(0, |last, at| of(run.view(at * run.stride() + (usize::from(last) & zero))));
         u64::from(last)
     })
 }

@@ -17,13 +17,17 @@ use crate::slot::work::calls;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Goal 9: 128 bytes and 1 KiB.
+/// Goal 9: 128 bytes and 1 KiB at every alignment; and, since folding gains by it, aligned ones.
 pub fn messages(plan: Plan) -> Vec<Line> {
-    let goal = |id, measure, demand| Goal::free(id, measure).demand(AtLeast(demand));
-    vec![
-        against(plan, 128, CRC_FAST.name, CRC_FAST.of, goal("9a", "crc16 of 128 B", 6.0)),
-        against(plan, KIB, CRC_FAST.name, CRC_FAST.of, goal("9b", "crc16 of 1 KiB", 4.0)),
-    ]
+    let anywhere = [(128, "9a", 6.0), (KIB, "9b", 4.0)].map(|(len, id, demand)| {
+        let goal = Goal::free(id, format!("crc16 of {len} B")).demand(AtLeast(demand));
+        against(plan, &Run::of(len), CRC_FAST.name, CRC_FAST.of, goal)
+    });
+    let aligned = [(128, "9c"), (KIB, "9d")].map(|(len, id)| {
+        let goal = Goal::free(id, format!("crc16 of {len} B, aligned to 64"));
+        against(plan, &Run::aligned(len), CRC_FAST.name, CRC_FAST.of, goal)
+    });
+    anywhere.into_iter().chain(aligned).collect()
 }
 
 /// Goal 10: buffers.
@@ -33,7 +37,7 @@ pub fn buffers(plan: Plan) -> Vec<Line> {
         (64 * KIB, Goal::free("10b", "crc16 of 64 KiB").demand(AtLeast(2.0))),
         (MIB, Goal::free("10c", "crc16 of 1 MiB").demand(AtLeast(2.0))),
     ];
-    let line = |(len, goal)| against(plan, len, CRC_FAST.name, CRC_FAST.of, goal);
+    let line = |(len, goal)| against(plan, &Run::of(len), CRC_FAST.name, CRC_FAST.of, goal);
     goals.map(line).into()
 }
 
@@ -45,13 +49,12 @@ pub fn against_floor(plan: Plan) -> Vec<Line> {
         (64 * KIB, Goal::free("11b", "crc16 of 64 KiB").demand(AtLeast(0.95))),
         (MIB, Goal::free("11c", "crc16 of 1 MiB").demand(AtLeast(0.95))),
     ];
-    let line = |(len, goal)| against(plan, len, "XOR of the words", xor_sum, goal);
+    let line = |(len, goal)| against(plan, &Run::of(len), "XOR of the words", xor_sum, goal);
     goals.map(line).into()
 }
 
-/// One contest over runs of `len` bytes.
-fn against(plan: Plan, len: usize, name: &str, rival: Function, goal: Goal) -> Line {
-    let run = Run::of(len);
+/// One contest over a run.
+fn against(plan: Plan, run: &Run, name: &str, rival: Function, goal: Goal) -> Line {
     let keys = run.views();
     let ours: Contestant<'_> = calls("ours", &keys, crc16);
     let rounds = contest(plan, vec![ours, calls(name, &keys, rival)]);

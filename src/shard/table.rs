@@ -208,7 +208,7 @@ impl<V: Value + ?Sized> Shard<V> {
     ///
     /// # Panics
     /// When something does not hold.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(feature = "testing")]
     pub(crate) fn check_invariants(&self, hash: impl Fn(&[u8]) -> u64, slot: crate::slot::Slot) {
         for entry in self.iter() {
             assert_eq!(entry.hash(), hash(entry.key()), "an entry lies under a wrong hash");

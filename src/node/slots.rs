@@ -214,3 +214,101 @@ fn distinct(slots: &[Slot]) -> Result<SlotSet, AdminError> {
 fn flatten(ranges: &[SlotRange]) -> Vec<Slot> {
     ranges.iter().flat_map(|range| range.iter()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Message;
+    use crate::node::Roster;
+    use crate::node::RosterOptions;
+    use crate::node::WorkerPlan;
+    use crate::shard::KeyHasher;
+    use crate::sync::Arc;
+    use crate::testing::Faults;
+    use crate::worker::ClusterClock;
+
+    /// A slot that nobody owns at first, and two that come after it.
+    const FIRST: Slot = Slot::MIN;
+    const NEXT: Slot = Slot::of_const(b"next");
+    const LAST: Slot = Slot::MAX;
+
+    /// How often a test looks, giving way in between, before it calls that for ever.
+    const LOOKS: u32 = 50_000_000;
+
+    fn two_nodes() -> (Arc<Roster<[u8]>>, [Node; 2]) {
+        let roster = Arc::new(Roster::new(RosterOptions {
+            workers: WorkerPlan::PerNode(1),
+            mailbox_jobs: 1,
+            strict: false,
+            full_coverage: true,
+            threaded: false,
+            faults: Faults::default(),
+            clock: ClusterClock::real(),
+            hasher: KeyHasher::seeded(1),
+        }));
+        let nodes = [(); 2].map(|()| {
+            let id = roster.add_node().unwrap();
+            Node::new(Arc::clone(&roster), id).unwrap()
+        });
+        (roster, nodes)
+    }
+
+    /// Whether a header says that its node owns the slot, and its mark.
+    fn header(node: &Node, slot: Slot) -> (bool, SlotState) {
+        node.member().peek(slot, |body| (body.owned, state_of(body)))
+    }
+
+    #[test]
+    fn no_claim_that_arrives_while_a_slot_is_given_up_makes_the_header_own_it_again() {
+        let (roster, [me, peer]) = two_nodes();
+        peer.add_slots(&[FIRST]).unwrap();
+        let stale = peer.slot_owner(FIRST);
+        peer.del_slots(&[FIRST]).unwrap();
+        for heard in ["a stale claim", "the own claim", "a newer claim"] {
+            me.add_slots(&[FIRST]).unwrap();
+            assert_eq!(header(&me, FIRST), (true, SlotState::Stable));
+            me.reserve_owned(FIRST).unwrap();
+            let ownership = match heard {
+                "a stale claim" => stale,
+                "the own claim" => me.slot_owner(FIRST),
+                _ => SlotOwner::new(Some(peer.id), roster.draw_epoch()),
+            };
+            let claims = Arc::new([Claim { slot: FIRST, ownership }]);
+            roster.deliver(&Message { from: peer.id, to: me.id, claims });
+            let (owned, state) = header(&me, FIRST);
+            assert!(!owned && matches!(state, SlotState::Reserved { .. }), "{heard}: {state:?}");
+            me.disown(FIRST);
+            assert_eq!(header(&me, FIRST), (false, SlotState::Stable), "{heard}");
+            assert_eq!(me.slot_owner(FIRST).owner, None, "{heard}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_joins_during_an_addslots_that_is_refused_hears_of_it() {
+        let (roster, [me, peer]) = two_nodes();
+        peer.add_slots(&[LAST]).unwrap();
+        // The verb has reserved the first slot, and waits for the token of the next one.
+        let next = me.member().headers.get(NEXT).lock();
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| me.add_slots(&[FIRST, NEXT, LAST]));
+            let reserved = || roster.truth.get(FIRST).owner == Some(me.id);
+            let looked = (0..LOOKS).find(|_| {
+                std::thread::yield_now();
+                reserved()
+            });
+            assert!(looked.is_some(), "the first slot is never reserved");
+            let joined = roster.add_node().unwrap();
+            assert_eq!(roster.known(joined).view.owner(FIRST), Some(me.id));
+            drop(next);
+            let refused = refused.join().unwrap();
+            assert_eq!(refused, Err(AdminError::SlotBusy { slot: LAST }));
+        });
+        for member in roster.members() {
+            for slot in [FIRST, NEXT] {
+                assert_eq!(member.view.get(slot), roster.truth.get(slot), "{slot}, {}", member.id);
+                assert_eq!(member.view.owner(slot), None, "{slot} as {} sees it", member.id);
+            }
+        }
+        me.add_slots(&[FIRST, NEXT]).unwrap();
+    }
+}

@@ -86,3 +86,157 @@ impl<V: Value + ?Sized> Shard<V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+    use crate::shard::Entry;
+    use crate::shard::Key;
+    use crate::slot::Slot;
+    use crate::time::Clock;
+    use crate::time::Now;
+
+    /// How many holds a pass over the table takes.
+    const HOLDS: usize = 8;
+    const BUCKETS: usize = HOLDS * SWEEP_BUCKETS;
+
+    /// Where the entries of a full table belong. There are more of them than buckets here, so that
+    /// some lie farther back, and that a removal leaves a tombstone.
+    const FRONT: Range<usize> = 0..BUCKETS * 3 / 4;
+    const BACK: Range<usize> = FRONT.end..BUCKETS;
+
+    /// Up to this length a table without a free bucket is rehashed in place, above it grows.
+    const IN_PLACE_LEN: usize = BUCKETS * 7 / 16;
+
+    const SEEDS: u64 = 16;
+    const ROUNDS: usize = 4;
+
+    /// No deadline is farther ahead.
+    const FAR: u64 = 1_000_000_000_000;
+
+    struct Zero;
+
+    impl Clock for Zero {
+        fn nanos(&self) -> u64 {
+            0
+        }
+    }
+
+    /// A shard that is swept now and then.
+    struct Rig {
+        shard: Shard<u64>,
+        seed: u64,
+        random: fastrand::Rng,
+        key: u64,
+        now: u64,
+        dropped: Dropped<u64>,
+        /// How many insertions rehashed the table in place.
+        in_place: usize,
+    }
+
+    impl Rig {
+        fn new(seed: u64) -> Self {
+            let random = fastrand::Rng::with_seed(seed);
+            let (shard, dropped) = (Shard::default(), Dropped::new());
+            let mut rig = Self { shard, seed, random, key: 0, now: 0, dropped, in_place: 0 };
+            while rig.table_size().0 < BUCKETS {
+                rig.put(FRONT);
+            }
+            rig
+        }
+
+        /// How many buckets there are, entries, and entries that fit without a rehash.
+        fn table_size(&mut self) -> (usize, usize, usize) {
+            let Some(table) = self.shard.table() else { return (0, 0, 0) };
+            (table.entries.num_buckets(), table.entries.len(), table.entries.capacity())
+        }
+
+        /// Inserts a key that belongs into one of these buckets; of four one without a deadline.
+        fn put(&mut self, belongs: Range<usize>) {
+            self.key += 1;
+            let bits = self.random.u64(..);
+            let hash = bits - bits % BUCKETS as u64 + self.random.usize(belongs) as u64;
+            let ahead = self.random.u64(1..FAR);
+            let deadline = if self.random.u8(..4) == 0 { NEVER } else { self.now + ahead };
+            let (buckets, len, capacity) = self.table_size();
+            let entry = Entry::new(&self.key.to_le_bytes(), hash, self.key, deadline);
+            assert!(self.shard.insert(entry).is_none(), "a new key");
+            self.in_place += usize::from(len == capacity && buckets == self.table_size().0);
+        }
+
+        /// Inserts until nothing fits without a rehash.
+        fn fill(&mut self) {
+            while self.table_size().1 < self.table_size().2 {
+                self.put(FRONT);
+            }
+        }
+
+        /// Removes entries, whichever, until so many are left.
+        fn thin_out(&mut self, left: usize) {
+            let keys = self.shard.iter().map(|entry| (*entry.value(), entry.hash()));
+            let mut keys: Vec<_> = keys.collect();
+            self.random.shuffle(&mut keys);
+            for (key, hash) in keys.into_iter().skip(left) {
+                let key = Key { bytes: &key.to_le_bytes(), hash, slot: Slot::MIN };
+                let removed = self.shard.remove(&key, &Now::new(&Zero), &mut self.dropped);
+                assert!(removed.is_some(), "an entry that is not found");
+            }
+        }
+
+        fn sweep(&mut self) -> Sweep {
+            let swept = self.shard.sweep(self.now, &mut self.dropped);
+            self.dropped.clear();
+            swept
+        }
+
+        /// Begins a pass that is due, and does not end it.
+        fn sweep_partly(&mut self) {
+            while let Sweep::Next(due) = self.sweep() {
+                assert!(due != NEVER, "the table has deadlines");
+                self.now = self.now.max(due);
+            }
+            for _ in 1..self.random.usize(1..HOLDS) {
+                assert_eq!(self.sweep(), Sweep::More, "seed {}", self.seed);
+            }
+        }
+
+        /// Sweeps whenever the shard wants it, until it does not want it any more.
+        fn sweep_to_the_end(&mut self) {
+            self.now += FAR;
+            for _ in 0..10 * HOLDS {
+                let Sweep::Next(due) = self.sweep() else { continue };
+                let deadlines = self.shard.iter().map(Entry::deadline);
+                let earliest = deadlines.min().unwrap_or(NEVER);
+                let (next, seed) = (self.shard.next_deadline(), self.seed);
+                assert!(next <= earliest, "seed {seed}: a deadline is forgotten");
+                if due == NEVER {
+                    assert_eq!(earliest, NEVER, "seed {seed}: an expired entry is never swept");
+                    return;
+                }
+                self.now = self.now.max(due);
+            }
+            panic!("seed {}: the sweep comes to no end", self.seed);
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_rehashed_in_place_during_a_pass_hides_no_entry_from_the_sweep() {
+        for seed in 0..SEEDS {
+            let mut rig = Rig::new(seed);
+            for _ in 0..ROUNDS {
+                rig.fill();
+                rig.now += rig.random.u64(..FAR / 2);
+                rig.sweep_partly();
+                rig.thin_out(IN_PLACE_LEN / 2);
+                let before = rig.in_place;
+                while rig.in_place == before && rig.table_size().1 < IN_PLACE_LEN {
+                    rig.put(BACK);
+                }
+                assert!(rig.in_place > before, "seed {seed}: nothing was rehashed in place");
+                rig.sweep_to_the_end();
+            }
+        }
+    }
+}

@@ -32,6 +32,7 @@ use core::arch::x86_64::_mm512_xor_si512;
 
 use super::constants::power;
 use super::wide;
+use super::wide::IN_LOOP;
 use super::wide::Wide;
 
 /// How many keys go together.
@@ -71,7 +72,7 @@ fn checksums_of_tags(keys: &[&[u8]], checksums: &mut [u16]) {
 #[inline(never)]
 fn one_by_one(keys: &[&[u8]], checksums: &mut [u16]) {
     for (key, checksum) in keys.iter().zip(checksums) {
-        *checksum = wide::checksum_of_tag_inline(key);
+        *checksum = wide::checksum_of_tag_in::<IN_LOOP>(key);
     }
 }
 

@@ -6,9 +6,12 @@
 
 use core::arch::x86_64::__m128i;
 use core::arch::x86_64::_mm_clmulepi64_si128;
+use core::arch::x86_64::_mm_cmpeq_epi8;
 use core::arch::x86_64::_mm_extract_epi16;
 use core::arch::x86_64::_mm_loadu_si128;
+use core::arch::x86_64::_mm_movemask_epi8;
 use core::arch::x86_64::_mm_set_epi64x;
+use core::arch::x86_64::_mm_set1_epi8;
 use core::arch::x86_64::_mm_setr_epi8;
 use core::arch::x86_64::_mm_setzero_si128;
 use core::arch::x86_64::_mm_shuffle_epi8;
@@ -20,6 +23,7 @@ use super::constants::power;
 use super::constants::window;
 use super::swar;
 use super::tag::hash_tag;
+use super::tag::hash_tag_by;
 
 /// From this length on, xors alone outrun the multiplier by more than their rest costs.
 const XOR_LEN_MIN: usize = 2048;
@@ -48,7 +52,7 @@ impl Clmul {
     pub(super) fn checksum_of_tag(self, key: &[u8]) -> u16 {
         let Self(()) = self;
         // SAFETY: a `Clmul` exists only where `new` has found the features.
-        unsafe { checksum(hash_tag(key)) }
+        unsafe { checksum_of_tag(key) }
     }
 }
 
@@ -61,6 +65,41 @@ fn checksum(bytes: &[u8]) -> u16 {
         65..XOR_LEN_MIN => blocks(bytes),
         _ => blocks(&swar::xor_fold(bytes)),
     }
+}
+
+#[target_feature(enable = "pclmulqdq,ssse3")]
+fn checksum_of_tag(key: &[u8]) -> u16 {
+    // Shorter keys are searched faster in words.
+    if key.len() < 16 {
+        return checksum(hash_tag(key));
+    }
+    checksum(hash_tag_by(key, |bytes, byte| position(bytes, byte)))
+}
+
+/// Where `byte` stands first.
+#[target_feature(enable = "pclmulqdq,ssse3")]
+#[inline]
+fn position(bytes: &[u8], byte: u8) -> Option<usize> {
+    let hits = |block: &[u8; 16]| {
+        let same = _mm_cmpeq_epi8(load_raw(block), _mm_set1_epi8(byte.cast_signed()));
+        _mm_movemask_epi8(same)
+    };
+    let (blocks, rest) = bytes.as_chunks();
+    for (index, block) in blocks.iter().enumerate() {
+        let hits = hits(block);
+        if hits != 0 {
+            return Some(16 * index + hits.trailing_zeros() as usize);
+        }
+    }
+    let Some(last) = bytes.last_chunk() else {
+        return bytes.iter().position(|&other| other == byte);
+    };
+    if rest.is_empty() {
+        return None;
+    }
+    // Bytes before the rest are looked at again, and there is none among them.
+    let hits = hits(last);
+    (hits != 0).then(|| bytes.len() - 16 + hits.trailing_zeros() as usize)
 }
 
 /// The block of 8 to 16 bytes.

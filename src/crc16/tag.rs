@@ -35,6 +35,16 @@ pub const fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
+/// [`hash_tag`] with another search for a byte.
+#[inline]
+pub(super) fn hash_tag_by(key: &[u8], find: impl Fn(&[u8], u8) -> Option<usize>) -> &[u8] {
+    let tag = || {
+        let after = &key[find(key, b'{')? + 1..];
+        find(after, b'}').filter(|&close| close > 0).map(|close| &after[..close])
+    };
+    tag().unwrap_or(key)
+}
+
 /// Where `byte` stands first: eight bytes at a time, then one by one.
 /// Loops, because iterators do not run in const contexts.
 #[inline]

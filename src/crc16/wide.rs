@@ -15,6 +15,7 @@ use core::arch::x86_64::_mm_maskz_loadu_epi8;
 use core::arch::x86_64::_mm_set_epi64x;
 use core::arch::x86_64::_mm_setr_epi8;
 use core::arch::x86_64::_mm_shuffle_epi8;
+use core::arch::x86_64::_mm_slli_epi16;
 use core::arch::x86_64::_mm_ternarylogic_epi64;
 use core::arch::x86_64::_mm_xor_si128;
 use core::arch::x86_64::_mm256_castsi256_si128;
@@ -25,7 +26,6 @@ use core::arch::x86_64::_mm512_broadcast_i32x4;
 use core::arch::x86_64::_mm512_castsi512_si256;
 use core::arch::x86_64::_mm512_clmulepi64_epi128;
 use core::arch::x86_64::_mm512_cmpeq_epi8_mask;
-use core::arch::x86_64::_mm512_extracti32x4_epi32;
 use core::arch::x86_64::_mm512_extracti64x4_epi64;
 use core::arch::x86_64::_mm512_loadu_epi64;
 use core::arch::x86_64::_mm512_loadu_si512;
@@ -43,7 +43,7 @@ use super::constants::WINDOW_BITS;
 use super::constants::power;
 use super::constants::window;
 use super::swar;
-use super::tag::hash_tag;
+use super::tag::hash_tag_by;
 
 /// The proof that the processor has the instructions of this tier.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Wide {
     pub(super) fn checksum(self, bytes: &[u8]) -> u16 {
         let Self(()) = self;
         // SAFETY: a `Wide` exists only where `new` has found the features.
-        unsafe { checksum(bytes) }
+        unsafe { checksum_alone(bytes) }
     }
 
     /// The checksum of the hash tag of `key`.
@@ -87,59 +87,122 @@ const PAGE_LEN: usize = 4096;
 const WINDOWS_LEN: usize = 48;
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+fn checksum_alone(bytes: &[u8]) -> u16 {
+    checksum(bytes)
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
 fn checksum(bytes: &[u8]) -> u16 {
-    if bytes.len() <= 16 { short(bytes) } else { beyond_short(bytes) }
+    if bytes.len() > 16 {
+        return beyond_short(bytes);
+    }
+    if !load_is_fast(bytes, 16) {
+        return checksum_at_page_start(bytes);
+    }
+    short(load_sixteen(bytes), bytes.len())
 }
 
 /// A function apart, so that short keys need not clean up the upper halves of registers.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline(never)]
 fn beyond_short(bytes: &[u8]) -> u16 {
-    match bytes.len() {
-        0..=WINDOWS_LEN => eight_windows(load(bytes), const { windows(RAW) }),
-        49..=64 => all_windows(load(bytes), const { windows(RAW) }),
-        _ => long(bytes),
+    if bytes.len() > 64 {
+        return long(bytes);
     }
+    whole(load(bytes), bytes.len())
+}
+
+/// The rare path of short keys, which needs larger registers than they do.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[cold]
+#[inline(never)]
+fn checksum_at_page_start(bytes: &[u8]) -> u16 {
+    whole(load_at_page_start(bytes), bytes.len())
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
-    checksum_of_tag_inline(key)
+    checksum_of_tag_in::<ALONE>(key)
+}
+
+/// For one key in a call.
+const ALONE: u8 = 0;
+
+/// For keys in a loop, which is inside of the code that may use the instructions.
+pub(super) const IN_LOOP: u8 = 1;
+
+/// [`checksum_of_tag`], with a copy of its code for each place that it is for: what has one caller
+/// is inlined.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+pub(super) fn checksum_of_tag_in<const PLACE: u8>(key: &[u8]) -> u16 {
+    // A single test for none and for too many.
+    if key.len().wrapping_sub(1) >= 64 {
+        return checksum_of_long_tag(key);
+    }
+    tag_or_whole::<PLACE>(load(key), key)
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline(never)]
+fn checksum_of_long_tag(key: &[u8]) -> u16 {
+    checksum(hash_tag_by(key, |bytes, byte| position(bytes, byte)))
+}
+
+/// The checksum of the hash tag of a key of up to 64 bytes, which end the register.
+///
+/// A tag is loaded again: that is faster than to move it in the register, where the shift would
+/// have to come from a mask and go back into vectors. Its place is computed, not found by branches:
+/// those would shorten the latency of a key that waits for the one before, as long as tags stand
+/// where they stood, but a place that changes would cost every key more than twice as much.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-pub(super) fn checksum_of_tag_inline(key: &[u8]) -> u16 {
-    if key.len() > 64 {
-        return checksum(hash_tag(key));
-    }
-    let bytes = load(key);
+fn tag_or_whole<const PLACE: u8>(bytes: __m512i, key: &[u8]) -> u16 {
     let open = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'{'.cast_signed()));
     if open == 0 {
-        if key.len() > WINDOWS_LEN {
-            return all_windows(bytes, const { windows(RAW) });
-        }
-        return eight_windows(bytes, const { windows(RAW) });
+        return whole(bytes, key.len());
     }
     let close = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'}'.cast_signed()));
-    // Bits above the first brace.
+    // Only the first brace opens a tag, and only what is closed behind it counts.
     let close = close & !_blsmsk_u64(open);
-    let start = 1 + open.trailing_zeros() as usize;
+    let start = open.trailing_zeros() as usize + 1;
     let end = close.trailing_zeros() as usize;
     if close == 0 || start == end {
-        return checksum(key);
+        return whole(bytes, key.len());
     }
     let before = 64 - key.len();
-    let Some(tag) = key.get(start - before..end - before) else {
-        return checksum(key);
-    };
-    checksum_inline(tag)
+    key.get(start - before..end - before).map_or(0, |tag| checksum(tag))
 }
 
+/// The checksum of up to 64 bytes, which end the register.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn checksum_inline(bytes: &[u8]) -> u16 {
-    if bytes.len() <= 16 { short(bytes) } else { checksum(bytes) }
+fn whole(bytes: __m512i, len: usize) -> u16 {
+    if len > WINDOWS_LEN {
+        return all_windows(bytes, const { windows(RAW) });
+    }
+    eight_windows(bytes, const { windows(RAW) })
+}
+
+/// Where `byte` stands first.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn position(bytes: &[u8], byte: u8) -> Option<usize> {
+    let byte = _mm512_set1_epi8(byte.cast_signed());
+    let (blocks, rest) = bytes.as_chunks();
+    for (index, block) in blocks.iter().enumerate() {
+        let hits = _mm512_cmpeq_epi8_mask(load_raw(block), byte);
+        if hits != 0 {
+            return Some(64 * index + hits.trailing_zeros() as usize);
+        }
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    // The zeros before the rest are no brace.
+    let hits = _mm512_cmpeq_epi8_mask(load(rest), byte);
+    (hits != 0).then(|| bytes.len() + hits.trailing_zeros() as usize - 64)
 }
 
 /// Where the bytes of a message lie in a register: from its end, counted from 0, to places.
@@ -255,38 +318,38 @@ fn finish(shares: __m512i) -> u16 {
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-#[expect(clippy::cast_sign_loss, reason = "the intrinsic's words are unsigned")]
+#[expect(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_truncation,
+    reason = "the intrinsic returns sixteen bits"
+)]
 fn finish_short(share: __m128i) -> u16 {
-    swar::remainder(_mm_extract_epi16::<3>(share) as u64)
+    // As `swar::remainder` does, in words of 16 bits.
+    let (five, twelve) = (_mm_slli_epi16::<5>(share), _mm_slli_epi16::<12>(share));
+    _mm_extract_epi16::<3>(_mm_ternarylogic_epi64::<0x96>(share, five, twelve)) as u16
 }
 
-/// The checksum of up to 16 bytes: three windows.
+/// The checksum of up to 16 bytes, which end the register: three windows, or one.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn short(bytes: &[u8]) -> u16 {
-    let bytes = load_short(bytes);
+fn short(bytes: __m128i, len: usize) -> u16 {
     let two = _mm_setr_epi8(15, 14, 13, 12, 11, 10, -1, -1, 9, 8, 7, 6, 5, 4, -1, -1);
     let third = _mm_setr_epi8(3, 2, 1, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
     let factors = pair(const { [window(0), window(WINDOW_BITS)] });
     let factor = pair(const { [window(2 * WINDOW_BITS), 0] });
     let two = _mm_shuffle_epi8(bytes, two);
-    let third = _mm_shuffle_epi8(bytes, third);
     let a = _mm_clmulepi64_si128::<0x00>(two, factors);
+    // The shortest keys are where a byte table is quick: two products less.
+    if len <= 6 {
+        return finish_short(a);
+    }
+    let third = _mm_shuffle_epi8(bytes, third);
     let b = _mm_clmulepi64_si128::<0x11>(two, factors);
     let c = _mm_clmulepi64_si128::<0x00>(third, factor);
     finish_short(_mm_ternarylogic_epi64::<0x96>(a, b, c))
 }
 
-/// Up to 16 bytes at the end of a register: [`load`] of a quarter.
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn load_short(bytes: &[u8]) -> __m128i {
-    if load_is_fast(bytes, 16) {
-        return load_sixteen(bytes);
-    }
-    _mm512_extracti32x4_epi32::<3>(load_at_page_start(bytes))
-}
-
+/// Up to 16 bytes at the end of a register.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the mask has 16 bits")]
@@ -297,15 +360,14 @@ pub(super) fn load_sixteen(bytes: &[u8]) -> __m128i {
     unsafe { _mm_maskz_loadu_epi8(mask, from.cast()) }
 }
 
-/// Up to 64 bytes at the end of a register.
+/// One to 64 bytes at the end of a register.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the length is at most 64")]
 fn load(bytes: &[u8]) -> __m512i {
     if !load_is_fast(bytes, 64) {
         return load_at_page_start(bytes);
     }
-    let mask = !_bzhi_u64(u64::MAX, 64 - bytes.len() as u32);
+    let mask = u64::MAX << (64 - bytes.len());
     let from = bytes.as_ptr().wrapping_add(bytes.len()).wrapping_sub(64);
     // SAFETY: the mask leaves those of the last 64 bytes that are in `bytes`; others are not read.
     unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
@@ -322,9 +384,10 @@ pub(super) fn load_is_fast(bytes: &[u8], width: usize) -> bool {
 }
 
 /// [`load`] from the start of the bytes, then moved to the end of the register.
+///
+/// Rare, but inlined: a register that is returned costs its caller a stack frame.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[cold]
-#[inline(never)]
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the length is at most 64")]
 fn load_at_page_start(bytes: &[u8]) -> __m512i {
     let mask = _bzhi_u64(u64::MAX, bytes.len() as u32);

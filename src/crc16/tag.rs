@@ -36,6 +36,7 @@ pub const fn hash_tag(key: &[u8]) -> &[u8] {
 }
 
 /// [`hash_tag`] with another search for a byte.
+#[cfg(target_arch = "x86_64")]
 #[inline]
 pub(super) fn hash_tag_by(key: &[u8], find: impl Fn(&[u8], u8) -> Option<usize>) -> &[u8] {
     let tag = || {

@@ -220,9 +220,13 @@ impl CallBack {
         CallsBack { calls: Arc::clone(self), active }
     }
 
-    fn connect(self: &Arc<Self>, client: Client<CallsBack>) {
-        let calls = Arc::clone(self);
+    /// The values lie in the cluster that they call, so they must not keep it.
+    fn connect(self: &Arc<Self>, client: &Arc<Client<CallsBack>>) {
+        let (calls, client) = (Arc::downgrade(self), Arc::downgrade(client));
         let connected = self.call.set(Box::new(move || {
+            let (Some(calls), Some(client)) = (calls.upgrade(), client.upgrade()) else {
+                return [Err(Error::Closed); 5];
+            };
             [
                 client.get(key(0)).map(drop),
                 client.set(key(1), calls.value(false)).map_err(Error::from),
@@ -242,6 +246,7 @@ impl Drop for CallsBack {
             let count = match answer {
                 Ok(()) => &self.calls.served,
                 Err(Error::Reentrant) => &self.calls.reentrant,
+                Err(Error::Closed) => continue,
                 Err(error) => panic!("a call back was answered {error}"),
             };
             count.fetch_add(1, Ordering::Relaxed);
@@ -268,8 +273,8 @@ fn check_call_backs(ownership: Ownership) {
     let builder = Cluster::builder().nodes(2).workers_per_node(1).ownership(ownership);
     let cluster = builder.values::<CallsBack>().build().expect("a small cluster");
     let calls = Arc::new(CallBack::default());
-    let client = cluster.client();
-    calls.connect(client.clone());
+    let client = Arc::new(cluster.client());
+    calls.connect(&client);
     let idle = || calls.value(false);
     let check = |what: &str, call: &dyn Fn(&str) -> Tested| {
         check_call_back((&calls, &client), what, call);
@@ -394,7 +399,12 @@ fn copies_that_a_refused_copy_drops_may_call_the_engine() {
         target.set_slot(support::slot(), importing).expect("the slot is stable");
         let options = MigrateOptions::default();
         assert_eq!(source.copy_keys(&names[1..], target.id(), options), Ok(1));
-        let connected = call.set(Box::new(move || client.get(key(0)).map(drop)));
+        let client = Arc::new(client);
+        let weak = Arc::downgrade(&client);
+        let connected = call.set(Box::new(move || match weak.upgrade() {
+            Some(client) => client.get(key(0)).map(drop),
+            None => Err(Error::Closed),
+        }));
         assert!(connected.is_ok());
         // The first key is copied, the second one is there already: the copy of the first goes.
         let refused = source.copy_keys(&names, target.id(), options);

@@ -152,9 +152,14 @@ impl<V: Value + ?Sized> Roster<V> {
             let output = operation.run(&mut hold.shard, &now, &mut dropped);
             self.count_lent(&mut hold);
             member.release(attempt.slot, hold);
+            // Before the output becomes the answer, which a drop that panics here would leak.
+            drop(dropped);
             return Ok(Executed::Done(output));
         }
-        Ok(self.execute_routed(member, attempt, operation, (hold, &now, &mut dropped)))
+        let held = (hold, &now, &mut dropped);
+        let executed = self.execute_routed(member, attempt, operation, held);
+        drop(dropped);
+        Ok(executed)
     }
 
     #[inline]
@@ -280,6 +285,7 @@ impl<V: Value + ?Sized> Roster<V> {
             let output = operation.run(&mut at_source.shard, &now, &mut dropped);
             self.count_lent(&mut at_source);
             source.release(attempt.slot, at_source);
+            drop(dropped);
             Ok(Executed::Done(output))
         };
         if self.strict {

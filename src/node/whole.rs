@@ -109,6 +109,7 @@ impl<V: Value + ?Sized> Roster<V> {
         });
         drop(second);
         drop(first);
+        drop(dropped);
         result
     }
 

@@ -40,6 +40,14 @@ pub(crate) struct Table<V: Value + ?Sized> {
     pub(super) cursor: usize,
 }
 
+impl<V: Value + ?Sized> Drop for Table<V> {
+    /// Empties the table before its buckets are freed, so that they are freed also when the drop of
+    /// a value panics.
+    fn drop(&mut self) {
+        self.entries.drain().for_each(drop);
+    }
+}
+
 impl<V: Value + ?Sized> Default for Shard<V> {
     fn default() -> Self {
         Self { table: None, news: false }

@@ -263,6 +263,21 @@ fn every_byte_at_every_place_of_a_batch() {
 }
 
 #[test]
+fn one_tag_in_a_batch_is_seen_wherever_it_stands() {
+    for len in 3..=34 {
+        for open in 0..len - 2 {
+            let plain: Vec<u8> = (b'0'..b'0' + len).collect();
+            let mut tagged = plain.clone();
+            tagged[usize::from(open)] = b'{';
+            tagged[usize::from(len) - 1] = b'}';
+            let mut keys = [plain.as_slice(); 8];
+            keys[usize::from(open) % 8] = &tagged;
+            check_batch(&keys);
+        }
+    }
+}
+
+#[test]
 fn slots_of_unequal_lengths_are_an_error_and_nothing_is_written() {
     for (keys, slots) in [(0, 1), (1, 0), (2, 3), (9, 8), (8, 16)] {
         let mut written = vec![Slot::MAX; slots];

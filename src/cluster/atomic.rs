@@ -97,7 +97,8 @@ impl<V: Value + ?Sized> Client<V> {
         if keys.len() > CALL_KEYS_MAX {
             return Err(Error::TooManyKeys { keys: keys.len() });
         }
-        let keys = keys.iter().map(|key| self.key(key.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let keys =
+            Key::all(keys, &self.roster.hasher).map_err(|bytes| Error::KeyTooLong { bytes })?;
         let slot = keys.first().ok_or(Error::NoKeys)?.slot;
         if keys.iter().any(|key| key.slot != slot) {
             return Err(Error::CrossSlot);

@@ -116,7 +116,7 @@ impl<V: Value + ?Sized> Client<V> {
         if keys.len() > BATCH_KEYS_MAX {
             return Err(Error::TooManyKeys { keys: keys.len() });
         }
-        keys.iter().map(|key| self.key(key.as_ref())).collect()
+        Key::all(keys, &self.roster.hasher).map_err(|bytes| Error::KeyTooLong { bytes })
     }
 
     /// Visits the keys slot by slot, ascending, with their places in the call, in the order of the

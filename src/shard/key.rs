@@ -1,7 +1,11 @@
 //! `Key`: a key with its hash and its slot, computed once a call; the engine's hasher.
 
+use smallvec::SmallVec;
+use smallvec::smallvec;
+
 use crate::limits::KEY_BYTES_MAX;
 use crate::slot::Slot;
+use crate::slot::slots_of;
 
 /// A key with what every step of a call needs of it.
 #[derive(Clone, Copy)]
@@ -19,6 +23,31 @@ impl<'k> Key<'k> {
             return Err(bytes.len());
         }
         Ok(Self { bytes, hash: hasher.hash(bytes), slot: Slot::of(bytes) })
+    }
+
+    /// Hashes keys, each asked for its bytes once, or returns the length of the first one that is
+    /// beyond the bound. Their slots are computed together.
+    pub(crate) fn all(
+        keys: &'k [impl AsRef<[u8]>],
+        hasher: &KeyHasher,
+    ) -> Result<Vec<Self>, usize> {
+        let unplaced = |key: &'k [u8]| match key.len() {
+            0..=KEY_BYTES_MAX => Ok(Self { bytes: key, hash: hasher.hash(key), slot: Slot::MIN }),
+            beyond => Err(beyond),
+        };
+        let mut keys =
+            keys.iter().map(|key| unplaced(key.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let mut slots: SmallVec<[Slot; 32]> = smallvec![Slot::MIN; keys.len()];
+        slots_of(&keys, &mut slots).expect("as many slots as keys");
+        keys.iter_mut().zip(slots).for_each(|(key, slot)| key.slot = slot);
+        Ok(keys)
+    }
+}
+
+impl AsRef<[u8]> for Key<'_> {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self.bytes
     }
 }
 
@@ -42,5 +71,33 @@ impl KeyHasher {
     #[inline]
     pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
         self.0.hash_one(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Key;
+    use super::KeyHasher;
+    use crate::limits::KEY_BYTES_MAX;
+
+    #[test]
+    fn keys_hashed_together_are_as_hashed_one_by_one() {
+        let hasher = KeyHasher::seeded(1);
+        let names: Vec<String> = (0..70).map(|n| format!("user:{n}:{{{n}}}")).collect();
+        for count in 0..names.len() {
+            let keys = Key::all(&names[..count], &hasher).expect("short keys");
+            assert_eq!(keys.len(), count);
+            for (key, name) in keys.iter().zip(&names) {
+                let alone = Key::new(name.as_bytes(), &hasher).expect("a short key");
+                assert_eq!((key.bytes, key.hash, key.slot), (alone.bytes, alone.hash, alone.slot));
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_key_beyond_the_bound_is_reported() {
+        let long = vec![0; KEY_BYTES_MAX + 2];
+        let keys = [&long[..3], &long[..=KEY_BYTES_MAX], &long];
+        assert_eq!(Key::all(&keys, &KeyHasher::seeded(1)).err(), Some(KEY_BYTES_MAX + 1));
     }
 }

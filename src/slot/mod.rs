@@ -163,11 +163,12 @@ pub fn slots_of<K: AsRef<[u8]>>(keys: &[K], slots: &mut [Slot]) -> Result<(), Sl
         return Err(SlotError::LengthMismatch { keys: keys.len(), slots: slots.len() });
     }
     let tier = Tier::active();
+    let (mut bytes, mut checksums) = ([&[][..]; CHUNK_KEYS], [0; CHUNK_KEYS]);
     for (keys, slots) in keys.chunks(CHUNK_KEYS).zip(slots.chunks_mut(CHUNK_KEYS)) {
-        let (mut bytes, mut checksums) = ([&[][..]; CHUNK_KEYS], [0; CHUNK_KEYS]);
-        keys.iter().zip(&mut bytes).for_each(|(key, bytes)| *bytes = key.as_ref());
-        tier.crc16_of_tags(&bytes[..keys.len()], &mut checksums[..keys.len()]);
-        slots.iter_mut().zip(checksums).for_each(|(slot, sum)| *slot = Slot::from_checksum(sum));
+        let (bytes, checksums) = (&mut bytes[..keys.len()], &mut checksums[..keys.len()]);
+        keys.iter().zip(&mut *bytes).for_each(|(key, bytes)| *bytes = key.as_ref());
+        tier.crc16_of_tags(bytes, checksums);
+        slots.iter_mut().zip(checksums).for_each(|(slot, sum)| *slot = Slot::from_checksum(*sum));
     }
     Ok(())
 }

@@ -41,6 +41,7 @@ const CLIENTS: usize = 4;
 
 /// A node joins a cluster under load; every read and every acknowledged write is checked.
 #[derive(Parser)]
+#[command(name = "live_reshard")]
 struct Args {
     /// Take keys from a file, one a line; `-` is stdin. A second column is ignored
     #[arg(long, value_name = "FILE", conflicts_with = "count")]

@@ -326,24 +326,11 @@ impl crate::time::Clock for EarlyClock {
 mod tests {
     use super::*;
     use crate::node::RosterOptions;
-    use crate::node::WorkerPlan;
     use crate::node::member::set_state;
-    use crate::shard::KeyHasher;
     use crate::sync::Arc;
-    use crate::testing::Faults;
-    use crate::worker::ClusterClock;
 
     fn two_nodes() -> Arc<Roster<[u8]>> {
-        let roster = Arc::new(Roster::new(RosterOptions {
-            workers: WorkerPlan::PerNode(1),
-            mailbox_jobs: 1,
-            strict: false,
-            full_coverage: true,
-            threaded: false,
-            faults: Faults::default(),
-            clock: ClusterClock::real(),
-            hasher: KeyHasher::seeded(1),
-        }));
+        let roster = Arc::new(Roster::new(RosterOptions::of_unit_tests()));
         roster.add_node().unwrap();
         roster.add_node().unwrap();
         roster

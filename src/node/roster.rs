@@ -56,6 +56,23 @@ pub(crate) struct RosterOptions {
     pub(crate) hasher: KeyHasher,
 }
 
+#[cfg(test)]
+impl RosterOptions {
+    /// Without threads, one worker a node, the same hashes in every run.
+    pub(crate) fn of_unit_tests() -> Self {
+        Self {
+            workers: WorkerPlan::PerNode(1),
+            mailbox_jobs: 1,
+            strict: false,
+            full_coverage: true,
+            threaded: false,
+            faults: Faults::default(),
+            clock: ClusterClock::real(),
+            hasher: KeyHasher::seeded(1),
+        }
+    }
+}
+
 /// The nodes of one cluster and what they share.
 pub(crate) struct Roster<V: Value + ?Sized> {
     pub(crate) clock: Arc<ClusterClock>,

@@ -221,11 +221,7 @@ mod tests {
     use crate::node::Message;
     use crate::node::Roster;
     use crate::node::RosterOptions;
-    use crate::node::WorkerPlan;
-    use crate::shard::KeyHasher;
     use crate::sync::Arc;
-    use crate::testing::Faults;
-    use crate::worker::ClusterClock;
 
     /// A slot that nobody owns at first, and two that come after it.
     const FIRST: Slot = Slot::MIN;
@@ -236,16 +232,7 @@ mod tests {
     const LOOKS: u32 = 50_000_000;
 
     fn two_nodes() -> (Arc<Roster<[u8]>>, [Node; 2]) {
-        let roster = Arc::new(Roster::new(RosterOptions {
-            workers: WorkerPlan::PerNode(1),
-            mailbox_jobs: 1,
-            strict: false,
-            full_coverage: true,
-            threaded: false,
-            faults: Faults::default(),
-            clock: ClusterClock::real(),
-            hasher: KeyHasher::seeded(1),
-        }));
+        let roster = Arc::new(Roster::new(RosterOptions::of_unit_tests()));
         let nodes = [(); 2].map(|()| {
             let id = roster.add_node().unwrap();
             Node::new(Arc::clone(&roster), id).unwrap()

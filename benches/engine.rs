@@ -44,9 +44,9 @@ impl<T> Walk<T> {
     /// Shuffles `keys`, which were inserted in another order: neighbours in the walk are no
     /// neighbours in memory.
     fn new(mut keys: Vec<T>) -> Self {
-        let mut state = SEED;
+        let mut random = fastrand::Rng::with_seed(SEED);
         for last in (1..keys.len()).rev() {
-            keys.swap(last, below(next(&mut state), last + 1));
+            keys.swap(last, random.usize(..=last));
         }
         Self { keys, at: 0 }
     }
@@ -64,21 +64,6 @@ impl<T> Walk<T> {
         self.at += count;
         &self.keys[self.at - count..self.at]
     }
-}
-
-/// The next number of the `SplitMix64` sequence.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
-
-/// A number below `bound`, from a random one.
-fn below(random: u64, bound: usize) -> usize {
-    let product = u128::from(random) * bound as u128;
-    usize::try_from(product >> 64).expect("it is below the bound")
 }
 
 fn names() -> Vec<Name> {

@@ -61,25 +61,10 @@ enum Pace {
     Chained,
 }
 
-/// The next number of the `SplitMix64` sequence.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
-
-/// A number below `bound`, from a random one.
-fn below(random: u64, bound: usize) -> usize {
-    let product = u128::from(random) * bound as u128;
-    usize::try_from(product >> 64).expect("it is below the bound")
-}
-
 /// Bytes without a pattern and without braces.
 fn noise(len: usize) -> Vec<u8> {
-    let mut state = SEED;
-    (0..len).map(|_| b'0' + next(&mut state).to_le_bytes()[0] % 64).collect()
+    let mut random = fastrand::Rng::with_seed(SEED);
+    (0..len).map(|_| b'0' + random.u8(..64)).collect()
 }
 
 /// Room for as many keys of `len` bytes as stay in the first-level cache; at least one.
@@ -94,13 +79,13 @@ fn keys_of(run: &[u8], len: usize) -> Vec<&[u8]> {
 
 /// Keys as applications write them.
 fn realistic(kind: &str) -> Vec<Vec<u8>> {
-    let mut state = SEED;
-    (0..KEYS).map(|_| one_key(kind, &mut state)).collect()
+    let mut random = fastrand::Rng::with_seed(SEED);
+    (0..KEYS).map(|_| one_key(kind, &mut random)).collect()
 }
 
-fn one_key(kind: &str, state: &mut u64) -> Vec<u8> {
-    let (first, second) = (next(state), next(state));
-    let number = below(first, 1_000_000);
+fn one_key(kind: &str, random: &mut fastrand::Rng) -> Vec<u8> {
+    let (first, second) = (random.u64(..), random.u64(..));
+    let number = first % 1_000_000;
     match kind {
         "tag" => format!("user:{{{number}}}:profile").into_bytes(),
         "session" => format!("session:{first:016x}{second:016x}").into_bytes(),
@@ -110,8 +95,8 @@ fn one_key(kind: &str, state: &mut u64) -> Vec<u8> {
             format!("{}-{}", parts.join("-"), &digits[20..]).into_bytes()
         }
         "short" => format!("user:{number}").into_bytes(),
-        "mixed" => one_key(["tag", "session", "uuid", "short"][below(second, 4)], state),
-        _ => noise(1 + below(first, 64)),
+        "mixed" => one_key(["tag", "session", "uuid", "short"][random.usize(..4)], random),
+        _ => noise(random.usize(1..=64)),
     }
 }
 

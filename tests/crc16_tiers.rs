@@ -290,20 +290,31 @@ fn slots_of_unequal_lengths_are_an_error_and_nothing_is_written() {
 }
 
 #[test]
-fn a_batch_asks_each_key_for_its_bytes_once() {
-    struct Counted<'a>(&'a std::cell::Cell<usize>, Vec<u8>);
-    impl AsRef<[u8]> for Counted<'_> {
+fn a_batch_asks_a_key_at_most_three_times_and_gives_every_key_a_slot_it_has_had() {
+    /// A key that is another one each time.
+    struct Fickle<'a>(std::cell::Cell<usize>, &'a [Vec<u8>]);
+    impl AsRef<[u8]> for Fickle<'_> {
         fn as_ref(&self) -> &[u8] {
             self.0.set(self.0.get() + 1);
-            &self.1
+            &self.1[self.0.get() % self.1.len()]
         }
     }
-    for len in [3, 16, 20, 32, 40, 64, 200] {
-        let count = std::cell::Cell::new(0);
-        let keys: Vec<_> = (0..21).map(|_| Counted(&count, vec![b'x'; len])).collect();
-        let mut slots = [Slot::MIN; 21];
-        slots_of(&keys, &mut slots).expect("equally many");
-        assert_eq!(count.get(), 21, "length {len}");
+    let lengths = [3, 16, 20, 32, 40, 64, 200, 0];
+    let texts: Vec<_> = lengths.iter().map(|&len| vec![b'x'; len]).collect();
+    let braced: Vec<_> =
+        lengths.iter().map(|&len| [&vec![b'{'; len][..], b"a}"].concat()).collect();
+    for texts in [&texts, &braced] {
+        for start in 0..texts.len() {
+            let keys: [_; 21] =
+                std::array::from_fn(|index| Fickle(std::cell::Cell::new(start * index), texts));
+            let before = keys.each_ref().map(|key| key.0.get());
+            let mut slots = [Slot::MIN; 21];
+            slots_of(&keys, &mut slots).expect("equally many");
+            for ((key, slot), before) in keys.iter().zip(slots).zip(before) {
+                assert!((1..=3).contains(&(key.0.get() - before)), "asked once to three times");
+                assert!(texts.iter().any(|text| Slot::of(text) == slot), "{slot} from {start}");
+            }
+        }
     }
 }
 

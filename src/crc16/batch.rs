@@ -9,6 +9,7 @@
 use core::arch::x86_64::__m256i;
 use core::arch::x86_64::__m512i;
 use core::arch::x86_64::_kortestz_mask64_u8;
+use core::arch::x86_64::_mm_setzero_si128;
 use core::arch::x86_64::_mm_storeu_epi16;
 use core::arch::x86_64::_mm_xor_si128;
 use core::arch::x86_64::_mm256_castsi128_si256;
@@ -16,6 +17,7 @@ use core::arch::x86_64::_mm256_castsi256_si128;
 use core::arch::x86_64::_mm256_extracti128_si256;
 use core::arch::x86_64::_mm256_inserti128_si256;
 use core::arch::x86_64::_mm256_maskz_loadu_epi8;
+use core::arch::x86_64::_mm256_setzero_si256;
 use core::arch::x86_64::_mm256_xor_si256;
 use core::arch::x86_64::_mm512_castsi256_si512;
 use core::arch::x86_64::_mm512_castsi512_si256;
@@ -32,7 +34,6 @@ use core::arch::x86_64::_mm512_xor_si512;
 
 use super::constants::power;
 use super::wide;
-use super::wide::IN_LOOP;
 use super::wide::Wide;
 
 /// How many keys go together.
@@ -45,59 +46,86 @@ type Eight = [__m512i; 2];
 type Halves = [__m512i; 2];
 
 impl Wide {
-    /// The checksums of the hash tags of `keys`, up to the end of the shorter slice.
+    /// Puts what `made` makes of the checksums of the hash tags of `keys` into `out`, up to the end
+    /// of the shorter slice.
     #[inline]
-    pub(super) fn checksums_of_tags(self, keys: &[&[u8]], checksums: &mut [u16]) {
+    pub(super) fn of_tags<K: AsRef<[u8]>, T>(
+        self,
+        keys: &[K],
+        out: &mut [T],
+        made: impl Fn(u16) -> T,
+    ) {
         let Self { .. } = self;
         // SAFETY: a `Wide` exists only where `new` has found the features.
-        unsafe { checksums_of_tags(keys, checksums) }
+        unsafe { of_tags(keys, out, made) }
     }
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-fn checksums_of_tags(keys: &[&[u8]], checksums: &mut [u16]) {
-    let len = keys.len().min(checksums.len());
-    let (groups, keys) = keys[..len].as_chunks::<KEYS>();
-    let (eights, checksums) = checksums[..len].as_chunks_mut::<KEYS>();
-    for (group, eight) in groups.iter().zip(eights) {
-        if !together(group, eight) {
-            one_by_one(group, eight);
+fn of_tags<K: AsRef<[u8]>, T>(keys: &[K], out: &mut [T], made: impl Fn(u16) -> T) {
+    let len = keys.len().min(out.len());
+    let (mut groups, keys) = keys[..len].as_chunks();
+    let (mut eights, out) = out[..len].as_chunks_mut();
+    while let [group, ..] = groups {
+        let mut done = sixteens(groups, eights, &made);
+        done += thirty_twos(&groups[done..], &mut eights[done..], &made);
+        if done == 0 {
+            one_by_one(group, &mut eights[0], &made);
+            done = 1;
         }
+        groups = &groups[done..];
+        eights = &mut eights[done..];
     }
-    one_by_one(keys, checksums);
+    one_by_one(keys, out, &made);
 }
 
-/// Apart, so that what it has to keep does not burden [`together`].
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline(never)]
-fn one_by_one(keys: &[&[u8]], checksums: &mut [u16]) {
-    for (key, checksum) in keys.iter().zip(checksums) {
-        *checksum = wide::checksum_of_tag_in::<IN_LOOP>(key);
-    }
-}
-
-/// The checksums of eight keys without braces, of up to 16 or of up to 32 bytes; whether the keys
-/// are such.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn together(keys: &[&[u8]; KEYS], checksums: &mut [u16; KEYS]) -> bool {
-    if keys.iter().all(|key| key.len() <= 16 && wide::load_is_fast(key, 16)) {
-        let bytes = load_sixteen(keys);
-        if has_no_brace(bytes) {
-            *checksums = join(add_up(bytes, &const { matrices(0) }));
-            return true;
-        }
-    } else if keys.iter().all(|key| key.len() <= 32 && wide::load_is_fast(key, 32)) {
-        let [first, last] = load_thirty_two(keys);
-        if has_no_brace(first) && has_no_brace(last) {
-            let [upper, lower] = add_up(first, &const { matrices(16) });
-            let [more_upper, more_lower] = add_up(last, &const { matrices(0) });
-            let upper = _mm512_xor_si512(upper, more_upper);
-            *checksums = join([upper, _mm512_xor_si512(lower, more_lower)]);
-            return true;
-        }
+fn one_by_one<K: AsRef<[u8]>, T>(keys: &[K], out: &mut [T], made: &impl Fn(u16) -> T) {
+    for (key, out) in keys.iter().zip(out) {
+        *out = made(wide::checksum_of_tag(key.as_ref()));
     }
-    false
+}
+
+/// Goes on as long as the keys of a group have up to 16 bytes each and no brace; how many groups
+/// those were.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn sixteens<K: AsRef<[u8]>, T>(
+    groups: &[[K; KEYS]],
+    out: &mut [[T; KEYS]],
+    made: &impl Fn(u16) -> T,
+) -> usize {
+    let mut done = 0;
+    for (group, out) in groups.iter().zip(out) {
+        let Some(bytes) = load_sixteen(group).filter(|&bytes| has_no_brace(bytes)) else { break };
+        *out = join(add_up(bytes, &const { matrices(0) })).map(made);
+        done += 1;
+    }
+    done
+}
+
+/// [`sixteens`] for keys of up to 32 bytes.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn thirty_twos<K: AsRef<[u8]>, T>(
+    groups: &[[K; KEYS]],
+    out: &mut [[T; KEYS]],
+    made: &impl Fn(u16) -> T,
+) -> usize {
+    let mut done = 0;
+    for (group, out) in groups.iter().zip(out) {
+        let Some([first, last]) = load_thirty_two(group) else { break };
+        if !has_no_brace(first) || !has_no_brace(last) {
+            break;
+        }
+        let [upper, lower] = add_up(first, &const { matrices(16) });
+        let [more_upper, more_lower] = add_up(last, &const { matrices(0) });
+        let upper = _mm512_xor_si512(upper, more_upper);
+        *out = join([upper, _mm512_xor_si512(lower, more_lower)]).map(made);
+        done += 1;
+    }
+    done
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
@@ -109,26 +137,50 @@ fn has_no_brace([one, other]: Eight) -> bool {
     _kortestz_mask64_u8(one, other) == 1
 }
 
-/// Keys of up to 16 bytes.
+/// Keys of up to 16 bytes, whose loads are fast.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn load_sixteen(keys: &[&[u8]; KEYS]) -> Eight {
+fn load_sixteen(keys: &[impl AsRef<[u8]>; KEYS]) -> Option<Eight> {
+    let mut loaded = [_mm_setzero_si128(); KEYS];
+    for (bytes, key) in loaded.iter_mut().zip(keys) {
+        let key = key.as_ref();
+        // The length is looked at after the load: two tests in a row would become one of three
+        // times as many instructions.
+        if !wide::load_is_fast(key, 16) && key.len() < 16 {
+            return None;
+        }
+        *bytes = wide::load_sixteen(key);
+        if key.len() > 16 {
+            return None;
+        }
+    }
     let two = |index: usize| {
-        let (one, other) = (wide::load_sixteen(keys[index]), wide::load_sixteen(keys[index + 1]));
+        let (one, other) = (loaded[index], loaded[index + 1]);
         _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(one), other)
     };
-    [four(two(0), two(2)), four(two(4), two(6))]
+    Some([four(two(0), two(2)), four(two(4), two(6))])
 }
 
-/// Keys of up to 32 bytes: those before the last 16 of them, and the last 16.
+/// Keys of up to 32 bytes, whose loads are fast: those before the last 16 of them, and the last 16.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn load_thirty_two(keys: &[&[u8]; KEYS]) -> [Eight; 2] {
-    let two = |index: usize| four(load_one(keys[index]), load_one(keys[index + 1]));
+fn load_thirty_two(keys: &[impl AsRef<[u8]>; KEYS]) -> Option<[Eight; 2]> {
+    let mut loaded = [_mm256_setzero_si256(); KEYS];
+    for (bytes, key) in loaded.iter_mut().zip(keys) {
+        let key = key.as_ref();
+        if !wide::load_is_fast(key, 32) && key.len() < 32 {
+            return None;
+        }
+        *bytes = load_one(key);
+        if key.len() > 32 {
+            return None;
+        }
+    }
+    let two = |index: usize| four(loaded[index], loaded[index + 1]);
     let (a, b, c, d) = (two(0), two(2), two(4), two(6));
     let first = |x, y| _mm512_shuffle_i64x2::<0b10_00_10_00>(x, y);
     let last = |x, y| _mm512_shuffle_i64x2::<0b11_01_11_01>(x, y);
-    [[first(a, b), first(c, d)], [last(a, b), last(c, d)]]
+    Some([[first(a, b), first(c, d)], [last(a, b), last(c, d)]])
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
@@ -137,12 +189,12 @@ fn four(one: __m256i, other: __m256i) -> __m512i {
     _mm512_inserti64x4::<1>(_mm512_castsi256_si512(one), other)
 }
 
-/// Up to 32 bytes at the end of a register.
+/// Up to 32 bytes at the end of a register; of longer keys, some of the last 32.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the mask has 32 bits")]
+#[expect(clippy::cast_possible_truncation, reason = "the mask has 32 bits, the shift six")]
 fn load_one(key: &[u8]) -> __m256i {
-    let mask = (0xFFFF_FFFF_0000_0000_u64 >> key.len()) as u32;
+    let mask = 0xFFFF_FFFF_0000_0000_u64.wrapping_shr(key.len() as u32) as u32;
     let from = key.as_ptr().wrapping_add(key.len()).wrapping_sub(32);
     // SAFETY: the mask leaves those of the last 32 bytes that are in `key`; others are not read.
     unsafe { _mm256_maskz_loadu_epi8(mask, from.cast()) }

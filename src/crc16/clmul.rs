@@ -7,6 +7,7 @@
 use core::arch::x86_64::__m128i;
 use core::arch::x86_64::_mm_clmulepi64_si128;
 use core::arch::x86_64::_mm_cmpeq_epi8;
+use core::arch::x86_64::_mm_cvtsi64_si128;
 use core::arch::x86_64::_mm_extract_epi16;
 use core::arch::x86_64::_mm_loadu_si128;
 use core::arch::x86_64::_mm_movemask_epi8;
@@ -23,7 +24,6 @@ use super::constants::power;
 use super::constants::window;
 use super::swar;
 use super::tag::hash_tag;
-use super::tag::hash_tag_by;
 
 /// From this length on, xors alone outrun the multiplier by more than their rest costs.
 const XOR_LEN_MIN: usize = 2048;
@@ -73,7 +73,67 @@ fn checksum_of_tag(key: &[u8]) -> u16 {
     if key.len() < 16 {
         return checksum(hash_tag(key));
     }
-    checksum(hash_tag_by(key, |bytes, byte| position(bytes, byte)))
+    match position(key, b'{') {
+        None => checksum(key),
+        Some(_) => checksum_behind_brace(key),
+    }
+}
+
+/// The checksum of the hash tag of a key that has an opening brace.
+///
+/// Byte by byte, so that the tag's place is a matter of branches: most keys have theirs where the
+/// keys before had it, and then the tag is read before the key was searched.
+#[target_feature(enable = "pclmulqdq,ssse3")]
+#[inline(never)]
+fn checksum_behind_brace(key: &[u8]) -> u16 {
+    let mut rest = key;
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte == b'{' {
+            for (len, &byte) in after.iter().enumerate() {
+                if byte == b'}' {
+                    return if len == 0 { checksum(key) } else { checksum_of_start(after, len) };
+                }
+            }
+            break;
+        }
+        rest = after;
+    }
+    checksum(key)
+}
+
+/// The checksum of the first `len` bytes.
+#[target_feature(enable = "pclmulqdq,ssse3")]
+#[inline]
+#[expect(clippy::cast_sign_loss, reason = "the intrinsic's words are unsigned")]
+fn checksum_of_start(bytes: &[u8], len: usize) -> u16 {
+    match bytes.first_chunk() {
+        // One window, cut out of what stands there.
+        Some(eight) if len <= 6 => {
+            let eight = _mm_cvtsi64_si128(i64::from_le_bytes(*eight));
+            let cut = _mm_shuffle_epi8(eight, reversal(len));
+            let factor = pair(const { [window(0), 0] });
+            let share = _mm_clmulepi64_si128::<0x00>(cut, factor);
+            swar::remainder(_mm_extract_epi16::<3>(share) as u64)
+        }
+        _ => checksum(bytes.get(..len).unwrap_or(bytes)),
+    }
+}
+
+/// The shuffle that brings the first 1 to 16 bytes, reversed, into the low ones; zeros elsewhere.
+#[target_feature(enable = "pclmulqdq,ssse3")]
+#[inline]
+fn reversal(len: usize) -> __m128i {
+    const REVERSE: [u8; 32] = {
+        let mut order = [0x80; 32];
+        let mut index = 0;
+        while index < 16 {
+            order[index as usize] = 15 - index;
+            index += 1;
+        }
+        order
+    };
+    let order = REVERSE.get(16 - len..).and_then(|order| order.first_chunk());
+    order.map_or_else(|| _mm_setzero_si128(), |order| load_raw(order))
 }
 
 /// Where `byte` stands first.
@@ -155,22 +215,9 @@ fn blocks(bytes: &[u8]) -> u16 {
 #[target_feature(enable = "pclmulqdq,ssse3")]
 #[inline]
 fn first_block(bytes: &[u8]) -> (__m128i, &[[u8; 16]]) {
-    /// Sixteen of these from place 16 - n on bring the first n bytes, reversed, into the low ones,
-    /// and zeros elsewhere.
-    const REVERSE: [u8; 32] = {
-        let mut order = [0x80; 32];
-        let mut index = 0;
-        while index < 16 {
-            order[index as usize] = 15 - index;
-            index += 1;
-        }
-        order
-    };
     let (rest, blocks) = bytes.split_at((bytes.len() - 1) % 16 + 1);
     let whole = bytes.first_chunk().map_or_else(|| _mm_setzero_si128(), |first| load_raw(first));
-    let order = REVERSE[16 - rest.len()..].first_chunk();
-    let order = order.map_or_else(|| _mm_setzero_si128(), |order| load_raw(order));
-    (_mm_shuffle_epi8(whole, order), blocks.as_chunks().0)
+    (_mm_shuffle_epi8(whole, reversal(rest.len())), blocks.as_chunks().0)
 }
 
 /// Four blocks as one, with the same checksum.

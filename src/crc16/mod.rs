@@ -31,6 +31,8 @@ mod batch;
 mod clmul;
 #[cfg(target_arch = "x86_64")]
 mod constants;
+#[cfg(target_arch = "x86_64")]
+mod long;
 mod portable;
 mod swar;
 mod table;

@@ -52,6 +52,10 @@ impl Tier {
     /// `SLOTKEEP_TIER` names, if it is among them. The choice is made once.
     #[inline]
     pub fn active() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(kernel) = Wide::chosen() {
+            return Self(Kernel::Wide(kernel));
+        }
         *ACTIVE.get_or_init(Self::choose)
     }
 
@@ -75,12 +79,20 @@ impl Tier {
     /// The checksum of `bytes`.
     #[inline]
     pub fn crc16(self, bytes: &[u8]) -> u16 {
+        #[cfg(target_arch = "x86_64")]
+        if let Kernel::Wide(kernel) = self.0 {
+            return kernel.checksum(bytes);
+        }
+        self.narrow_crc16(bytes)
+    }
+
+    /// [`Tier::crc16`] of the tiers but the best. Apart, so that the best one is a test and a call.
+    #[inline(never)]
+    fn narrow_crc16(self, bytes: &[u8]) -> u16 {
         match self.0 {
-            Kernel::Portable => portable::checksum(bytes),
             #[cfg(target_arch = "x86_64")]
             Kernel::Clmul(kernel) => kernel.checksum(bytes),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Wide(kernel) => kernel.checksum(bytes),
+            _ => portable::checksum(bytes),
         }
     }
 
@@ -88,12 +100,20 @@ impl Tier {
     /// key's slot.
     #[inline]
     pub fn crc16_of_tag(self, key: &[u8]) -> u16 {
+        #[cfg(target_arch = "x86_64")]
+        if let Kernel::Wide(kernel) = self.0 {
+            return kernel.checksum_of_tag(key);
+        }
+        self.narrow_crc16_of_tag(key)
+    }
+
+    /// [`Tier::crc16_of_tag`] of the tiers but the best.
+    #[inline(never)]
+    fn narrow_crc16_of_tag(self, key: &[u8]) -> u16 {
         match self.0 {
-            Kernel::Portable => portable::checksum_of_tag(key),
             #[cfg(target_arch = "x86_64")]
             Kernel::Clmul(kernel) => kernel.checksum_of_tag(key),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Wide(kernel) => kernel.checksum_of_tag(key),
+            _ => portable::checksum_of_tag(key),
         }
     }
 
@@ -105,19 +125,24 @@ impl Tier {
     #[inline]
     pub fn crc16_of_tags(self, keys: &[&[u8]], checksums: &mut [u16]) {
         assert_eq!(keys.len(), checksums.len(), "one checksum for each key");
-        match self.0 {
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Wide(kernel) => kernel.checksums_of_tags(keys, checksums),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Clmul(_) => self.one_by_one(keys, checksums),
-            Kernel::Portable => self.one_by_one(keys, checksums),
-        }
+        self.of_tags(keys, checksums, |checksum| checksum);
     }
 
-    /// [`Tier::crc16_of_tags`] where no kernel takes several keys.
-    fn one_by_one(self, keys: &[&[u8]], checksums: &mut [u16]) {
-        for (key, checksum) in keys.iter().zip(checksums) {
-            *checksum = self.crc16_of_tag(key);
+    /// Puts what `made` makes of the checksums of the hash tags of `keys` into `out`, up to the end
+    /// of the shorter slice. A key may be asked for its bytes up to three times.
+    #[inline]
+    pub(crate) fn of_tags<K: AsRef<[u8]>, T>(
+        self,
+        keys: &[K],
+        out: &mut [T],
+        made: impl Fn(u16) -> T,
+    ) {
+        #[cfg(target_arch = "x86_64")]
+        if let Kernel::Wide(kernel) = self.0 {
+            return kernel.of_tags(keys, out, made);
+        }
+        for (key, out) in keys.iter().zip(out) {
+            *out = made(self.crc16_of_tag(key.as_ref()));
         }
     }
 
@@ -125,7 +150,12 @@ impl Tier {
     #[cold]
     fn choose() -> Self {
         let named = std::env::var(VARIABLE).ok().and_then(|name| name.parse().ok());
-        named.or_else(|| Self::available().last()).unwrap_or(Self(Kernel::Portable))
+        let tier = named.or_else(|| Self::available().last()).unwrap_or(Self(Kernel::Portable));
+        #[cfg(target_arch = "x86_64")]
+        if let Kernel::Wide(kernel) = tier.0 {
+            kernel.choose();
+        }
+        tier
     }
 }
 

@@ -13,7 +13,6 @@ use core::arch::x86_64::_mm_clmulepi64_si128;
 use core::arch::x86_64::_mm_extract_epi16;
 use core::arch::x86_64::_mm_maskz_loadu_epi8;
 use core::arch::x86_64::_mm_set_epi64x;
-use core::arch::x86_64::_mm_setr_epi8;
 use core::arch::x86_64::_mm_shuffle_epi8;
 use core::arch::x86_64::_mm_slli_epi16;
 use core::arch::x86_64::_mm_ternarylogic_epi64;
@@ -22,7 +21,6 @@ use core::arch::x86_64::_mm256_castsi256_si128;
 use core::arch::x86_64::_mm256_extracti128_si256;
 use core::arch::x86_64::_mm256_xor_si256;
 use core::arch::x86_64::_mm512_add_epi8;
-use core::arch::x86_64::_mm512_broadcast_i32x4;
 use core::arch::x86_64::_mm512_castsi512_si256;
 use core::arch::x86_64::_mm512_clmulepi64_epi128;
 use core::arch::x86_64::_mm512_cmpeq_epi8_mask;
@@ -33,17 +31,14 @@ use core::arch::x86_64::_mm512_maskz_loadu_epi8;
 use core::arch::x86_64::_mm512_maskz_permutexvar_epi8;
 use core::arch::x86_64::_mm512_permutexvar_epi8;
 use core::arch::x86_64::_mm512_set1_epi8;
-use core::arch::x86_64::_mm512_setzero_si512;
-use core::arch::x86_64::_mm512_shuffle_epi8;
-use core::arch::x86_64::_mm512_storeu_si512;
-use core::arch::x86_64::_mm512_ternarylogic_epi64;
 use core::arch::x86_64::_mm512_xor_si512;
 
 use super::constants::WINDOW_BITS;
-use super::constants::power;
 use super::constants::window;
-use super::swar;
+use super::long;
 use super::tag::hash_tag_by;
+use crate::sync::AtomicBool;
+use crate::sync::Ordering;
 
 /// The proof that the processor has the instructions of this tier.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,6 +58,19 @@ impl Wide {
         found.then_some(Self(()))
     }
 
+    /// Makes this the tier that [`chosen`](Self::chosen) returns.
+    pub(super) fn choose(self) {
+        let Self(()) = self;
+        // Relaxed: the answer is all that there is to see.
+        CHOSEN.store(true, Ordering::Relaxed);
+    }
+
+    /// The tier, if it was chosen: one look at one byte.
+    #[inline]
+    pub(super) fn chosen() -> Option<Self> {
+        CHOSEN.load(Ordering::Relaxed).then_some(Self(()))
+    }
+
     /// The checksum of `bytes`.
     #[inline]
     pub(super) fn checksum(self, bytes: &[u8]) -> u16 {
@@ -79,6 +87,9 @@ impl Wide {
         unsafe { checksum_of_tag(key) }
     }
 }
+
+/// Whether the processor has the instructions, and this tier is the active one.
+static CHOSEN: AtomicBool = AtomicBool::new(false);
 
 /// The smallest page that there is; where pages are larger, some ends of pages are none.
 const PAGE_LEN: usize = 4096;
@@ -108,9 +119,9 @@ fn checksum(bytes: &[u8]) -> u16 {
 #[inline(never)]
 fn beyond_short(bytes: &[u8]) -> u16 {
     if bytes.len() > 64 {
-        return long(bytes);
+        return long::checksum(bytes);
     }
-    whole(load(bytes), bytes.len())
+    whole(load_anywhere(bytes), bytes.len())
 }
 
 /// The rare path of short keys, which needs larger registers than they do.
@@ -123,53 +134,76 @@ fn checksum_at_page_start(bytes: &[u8]) -> u16 {
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
-    checksum_of_tag_in::<ALONE>(key)
+    checksum_of_tag_in_loop(key)
 }
 
-/// For one key in a call.
-const ALONE: u8 = 0;
-
-/// For keys in a loop, which is inside of the code that may use the instructions.
-pub(super) const IN_LOOP: u8 = 1;
-
-/// [`checksum_of_tag`], with a copy of its code for each place that it is for: what has one caller
-/// is inlined.
+/// [`checksum_of_tag`] for a loop that may use the instructions itself.
+///
+/// What is rare is a function apart, and so are keys with a brace: the way of the others has no
+/// jump that is taken, and branches that are predicted by what came before see further back.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-pub(super) fn checksum_of_tag_in<const PLACE: u8>(key: &[u8]) -> u16 {
+pub(super) fn checksum_of_tag_in_loop(key: &[u8]) -> u16 {
     // A single test for none and for too many.
-    if key.len().wrapping_sub(1) >= 64 {
-        return checksum_of_long_tag(key);
+    if key.len().wrapping_sub(1) >= WINDOWS_LEN {
+        return checksum_of_longer_tag(key);
     }
-    tag_or_whole::<PLACE>(load(key), key)
+    if !load_is_fast(key, 64) {
+        return checksum_of_tag_apart(key);
+    }
+    let bytes = load(key);
+    let open = braces(bytes, b'{');
+    if open != 0 {
+        return checksum_behind_brace(key, open, braces(bytes, b'}'));
+    }
+    eight_windows(bytes, const { windows(RAW) })
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline(never)]
-fn checksum_of_long_tag(key: &[u8]) -> u16 {
-    checksum(hash_tag_by(key, |bytes, byte| position(bytes, byte)))
+fn checksum_of_longer_tag(key: &[u8]) -> u16 {
+    if key.len().wrapping_sub(1) >= 64 {
+        return checksum(hash_tag_by(key, |bytes, byte| position(bytes, byte)));
+    }
+    checksum_of_tag_apart(key)
 }
 
-/// The checksum of the hash tag of a key of up to 64 bytes, which end the register.
+/// The checksum of the hash tag of a key of up to 64 bytes, wherever it lies.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline(never)]
+fn checksum_of_tag_apart(key: &[u8]) -> u16 {
+    let bytes = load_anywhere(key);
+    let open = braces(bytes, b'{');
+    if open != 0 {
+        return checksum_behind_brace(key, open, braces(bytes, b'}'));
+    }
+    whole(bytes, key.len())
+}
+
+/// Where a brace stands in a register.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn braces(bytes: __m512i, brace: u8) -> u64 {
+    _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(brace.cast_signed()))
+}
+
+/// The checksum of the hash tag of a key of up to 64 bytes that has a brace, from the places of
+/// its braces in a register that the key ends.
 ///
-/// A tag is loaded again: that is faster than to move it in the register, where the shift would
+/// The tag is loaded again: that is faster than to move it in the register, where the shift would
 /// have to come from a mask and go back into vectors. Its place is computed, not found by branches:
 /// those would shorten the latency of a key that waits for the one before, as long as tags stand
 /// where they stood, but a place that changes would cost every key more than twice as much.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn tag_or_whole<const PLACE: u8>(bytes: __m512i, key: &[u8]) -> u16 {
-    let open = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'{'.cast_signed()));
-    if open == 0 {
-        return whole(bytes, key.len());
-    }
-    let close = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'}'.cast_signed()));
+#[cold]
+#[inline(never)]
+fn checksum_behind_brace(key: &[u8], open: u64, close: u64) -> u16 {
     // Only the first brace opens a tag, and only what is closed behind it counts.
     let close = close & !_blsmsk_u64(open);
     let start = open.trailing_zeros() as usize + 1;
     let end = close.trailing_zeros() as usize;
     if close == 0 || start == end {
-        return whole(bytes, key.len());
+        return checksum(key);
     }
     let before = 64 - key.len();
     key.get(start - before..end - before).map_or(0, |tag| checksum(tag))
@@ -201,7 +235,7 @@ fn position(bytes: &[u8], byte: u8) -> Option<usize> {
         return None;
     }
     // The zeros before the rest are no brace.
-    let hits = _mm512_cmpeq_epi8_mask(load(rest), byte);
+    let hits = _mm512_cmpeq_epi8_mask(load_anywhere(rest), byte);
     (hits != 0).then(|| bytes.len() + hits.trailing_zeros() as usize - 64)
 }
 
@@ -297,6 +331,13 @@ fn all_windows(bytes: __m512i, windows: Windows) -> u16 {
     finish(_mm512_xor_si512(products(cut), last))
 }
 
+/// The checksum of a register of four blocks.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+pub(super) fn all_windows_of_blocks(blocks: __m512i) -> u16 {
+    all_windows(blocks, const { windows(BLOCKS) })
+}
+
 /// Shares of the quotient: of two windows in each block.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
@@ -329,44 +370,65 @@ fn finish_short(share: __m128i) -> u16 {
     _mm_extract_epi16::<3>(_mm_ternarylogic_epi64::<0x96>(share, five, twelve)) as u16
 }
 
+/// What [`short`] needs, in one cache line.
+#[repr(align(64))]
+struct Short([[u8; 16]; 4]);
+
+static SHORT: Short = Short([
+    [15, 14, 13, 12, 11, 10, GONE, GONE, 9, 8, 7, 6, 5, 4, GONE, GONE],
+    [3, 2, 1, 0, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE],
+    bytes_of([window(0), window(WINDOW_BITS)]),
+    bytes_of([window(2 * WINDOW_BITS), 0]),
+]);
+
+/// A place that a shuffle leaves zero.
+const GONE: u8 = 0x80;
+
 /// The checksum of up to 16 bytes, which end the register: three windows, or one.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 fn short(bytes: __m128i, len: usize) -> u16 {
-    let two = _mm_setr_epi8(15, 14, 13, 12, 11, 10, -1, -1, 9, 8, 7, 6, 5, 4, -1, -1);
-    let third = _mm_setr_epi8(3, 2, 1, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
-    // In upper halves: a constant whose lower half alone counts is built anew by two instructions.
-    let factor = |window| pair([0, window]);
-    let two = _mm_shuffle_epi8(bytes, two);
-    let a = _mm_clmulepi64_si128::<0x10>(two, factor(const { window(0) }));
+    let [two, third, factors, factor] = &SHORT.0;
+    let (two, factors) = (_mm_shuffle_epi8(bytes, kept(two)), kept(factors));
+    let a = _mm_clmulepi64_si128::<0x00>(two, factors);
     // The shortest keys are where a byte table is quick: two products less.
     if len <= 6 {
         return finish_short(a);
     }
-    let third = _mm_shuffle_epi8(bytes, third);
-    let b = _mm_clmulepi64_si128::<0x11>(two, factor(const { window(WINDOW_BITS) }));
-    let c = _mm_clmulepi64_si128::<0x10>(third, factor(const { window(2 * WINDOW_BITS) }));
+    let b = _mm_clmulepi64_si128::<0x11>(two, factors);
+    let c = _mm_clmulepi64_si128::<0x00>(_mm_shuffle_epi8(bytes, kept(third)), kept(factor));
     finish_short(_mm_ternarylogic_epi64::<0x96>(a, b, c))
 }
 
-/// Up to 16 bytes at the end of a register.
+/// A constant that is loaded from where it lies.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the mask has 16 bits")]
+fn kept(constant: &'static [u8; 16]) -> __m128i {
+    // SAFETY: the load reads sixteen bytes, those of `constant`, an element of an array that is
+    // aligned to 64. It is volatile because the compiler would put its own form of the constant
+    // elsewhere, and with cold caches each line is one to wait for.
+    unsafe { core::ptr::read_volatile(core::ptr::from_ref(constant).cast()) }
+}
+
+const fn bytes_of([low, high]: [u64; 2]) -> [u8; 16] {
+    (low as u128 | (high as u128) << 64).to_le_bytes()
+}
+
+/// Up to 16 bytes at the end of a register; of longer keys, some of the last 16.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the mask has 16 bits, the shift five")]
 pub(super) fn load_sixteen(bytes: &[u8]) -> __m128i {
-    let mask = (0xFFFF_0000_u32 >> bytes.len()) as u16;
+    let mask = 0xFFFF_0000_u32.wrapping_shr(bytes.len() as u32) as u16;
     let from = bytes.as_ptr().wrapping_add(bytes.len()).wrapping_sub(16);
     // SAFETY: the mask leaves those of the last 16 bytes that are in `bytes`; others are not read.
     unsafe { _mm_maskz_loadu_epi8(mask, from.cast()) }
 }
 
-/// One to 64 bytes at the end of a register.
+/// One to 64 bytes at the end of a register, fast where [`load_is_fast`].
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 fn load(bytes: &[u8]) -> __m512i {
-    if !load_is_fast(bytes, 64) {
-        return load_at_page_start(bytes);
-    }
     let mask = u64::MAX << (64 - bytes.len());
     let from = bytes.as_ptr().wrapping_add(bytes.len()).wrapping_sub(64);
     // SAFETY: the mask leaves those of the last 64 bytes that are in `bytes`; others are not read.
@@ -382,6 +444,13 @@ fn load(bytes: &[u8]) -> __m512i {
 #[inline]
 pub(super) fn load_is_fast(bytes: &[u8], width: usize) -> bool {
     bytes.as_ptr().addr() % PAGE_LEN >= width
+}
+
+/// One to 64 bytes at the end of a register.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn load_anywhere(bytes: &[u8]) -> __m512i {
+    if load_is_fast(bytes, 64) { load(bytes) } else { load_at_page_start(bytes) }
 }
 
 /// [`load`] from the start of the bytes, then moved to the end of the register.
@@ -400,7 +469,7 @@ fn load_at_page_start(bytes: &[u8]) -> __m512i {
 }
 
 /// Each byte in its place.
-const IDENTITY: [u8; 64] = {
+pub(super) const IDENTITY: [u8; 64] = {
     let mut order = [0; 64];
     let mut index = 0;
     while index < 64 {
@@ -410,97 +479,9 @@ const IDENTITY: [u8; 64] = {
     order
 };
 
-/// From this length on, xors alone outrun the multiplier by more than their rest costs.
-const XOR_LEN_MIN: usize = 3072;
-
-/// The checksum of more than 64 bytes.
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-fn long(bytes: &[u8]) -> u16 {
-    if bytes.len() >= XOR_LEN_MIN { fold(&xor_fold(bytes)) } else { fold(bytes) }
-}
-
-/// The checksum of more than 64 bytes: four registers a step, each folded onto the one 256 bytes
-/// later.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn fold(bytes: &[u8]) -> u16 {
-    let (head, rest) = bytes.split_at((bytes.len() - 1) % 64 + 1);
-    let (rest, _) = rest.as_chunks::<64>();
-    let head = load_head(bytes, head.len());
-    if let [one] = rest {
-        return last(_mm512_xor_si512(shift::<512>(head), load_block(one)));
-    }
-    let (start, groups) = rest.as_rchunks::<4>();
-    let zero = _mm512_setzero_si512();
-    let mut sums = match start {
-        [] => [zero, zero, zero, head],
-        [b] => [zero, zero, head, load_block(b)],
-        [b, c] => [zero, head, load_block(b), load_block(c)],
-        [b, c, d, ..] => [head, load_block(b), load_block(c), load_block(d)],
-    };
-    for group in groups {
-        for (sum, block) in sums.iter_mut().zip(group) {
-            *sum = shift_onto::<2048>(*sum, load_block(block));
-        }
-    }
-    let [a, b, c, d] = sums;
-    let sum = shift_onto::<512>(c, d);
-    let sum = shift_onto::<1024>(b, sum);
-    last(shift_onto::<1536>(a, sum))
-}
-
-/// The first 1 to 64 of more than 64 bytes, as blocks, at the end of a register.
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the length is at most 64")]
-fn load_head(bytes: &[u8], len: usize) -> __m512i {
-    let whole = bytes.first_chunk().map_or_else(|| _mm512_setzero_si512(), |first| load_raw(first));
-    let from = _mm512_add_epi8(constant(IDENTITY), _mm512_set1_epi8(len as i8));
-    let mask = !_bzhi_u64(u64::MAX, 64 - len as u32);
-    reverse(_mm512_maskz_permutexvar_epi8(mask, from, whole))
-}
-
-/// The checksum of a register of blocks.
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn last(blocks: __m512i) -> u16 {
-    all_windows(blocks, const { windows(BLOCKS) })
-}
-
-/// Each block times x^`BITS`, modulo P but not reduced: its halves times 16 bits each.
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn shift<const BITS: usize>(blocks: __m512i) -> __m512i {
-    shift_onto::<BITS>(blocks, _mm512_setzero_si512())
-}
-
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn shift_onto<const BITS: usize>(blocks: __m512i, onto: __m512i) -> __m512i {
-    let powers = const { [power(BITS), power(BITS + 64)] };
-    let powers = _mm512_broadcast_i32x4(pair(powers));
-    let low = _mm512_clmulepi64_epi128::<0x00>(blocks, powers);
-    let high = _mm512_clmulepi64_epi128::<0x11>(blocks, powers);
-    _mm512_ternarylogic_epi64::<0x96>(low, high, onto)
-}
-
-/// Four blocks, the first byte of each highest.
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn load_block(block: &[u8; 64]) -> __m512i {
-    reverse(load_raw(block))
-}
-
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn reverse(bytes: __m512i) -> __m512i {
-    let reversed = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(reversed))
-}
-
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn load_raw(block: &[u8; 64]) -> __m512i {
+pub(super) fn load_raw(block: &[u8; 64]) -> __m512i {
     // SAFETY: the load reads 64 bytes, those of `block`, and needs no alignment.
     unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
 }
@@ -520,56 +501,6 @@ pub(super) fn words(words: [u64; 8]) -> __m512i {
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn pair([low, high]: [u64; 2]) -> __m128i {
+pub(super) fn pair([low, high]: [u64; 2]) -> __m128i {
     _mm_set_epi64x(high.cast_signed(), low.cast_signed())
-}
-
-/// What [`xor_fold`] leaves of its input.
-const FOLDED_LEN: usize = swar::WORDS * 64;
-
-/// [`swar::xor_fold`] with words of 64 bytes.
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-fn xor_fold(bytes: &[u8]) -> [u8; FOLDED_LEN] {
-    let (head, blocks) = bytes.as_rchunks::<FOLDED_LEN>();
-    let mut left = [0; FOLDED_LEN];
-    left[FOLDED_LEN - head.len()..].copy_from_slice(head);
-    let Some((end, body)) = blocks.split_last() else {
-        return left;
-    };
-    let mut ring = [_mm512_setzero_si512(); swar::WORDS];
-    strike_out(&mut ring, &left);
-    for block in body {
-        strike_out(&mut ring, block);
-    }
-    let (words, _) = end.as_chunks();
-    for (index, slot) in left.as_chunks_mut().0.iter_mut().enumerate() {
-        let mut sum = _mm512_xor_si512(load_raw(&words[index]), ring[index]);
-        if index < 11 {
-            sum = _mm512_xor_si512(sum, ring[index + 5]);
-        }
-        if index < 4 {
-            sum = _mm512_xor_si512(sum, ring[index + 12]);
-        }
-        store(sum, slot);
-    }
-    left
-}
-
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn strike_out(ring: &mut [__m512i; swar::WORDS], block: &[u8; FOLDED_LEN]) {
-    let (words, _) = block.as_chunks();
-    for index in 0..swar::WORDS {
-        let four = ring[(index + swar::WORDS - 4) % swar::WORDS];
-        let eleven = ring[(index + swar::WORDS - 11) % swar::WORDS];
-        let both = _mm512_ternarylogic_epi64::<0x96>(load_raw(&words[index]), four, eleven);
-        ring[index] = _mm512_xor_si512(ring[index], both);
-    }
-}
-
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn store(word: __m512i, slot: &mut [u8; 64]) {
-    // SAFETY: the store writes 64 bytes, those of `slot`, and needs no alignment.
-    unsafe { _mm512_storeu_si512(slot.as_mut_ptr().cast(), word) }
 }

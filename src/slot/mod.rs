@@ -133,13 +133,10 @@ impl Slot {
     }
 }
 
-/// How many keys [`slots_of`] asks for their bytes before it hashes them.
-const CHUNK_KEYS: usize = 64;
-
 /// The slots of many keys, in their order: `slots[n]` becomes that of `keys[n]`.
 ///
-/// Cost: less than [`Slot::of`] for each, above all where keys are short and have no braces. Each
-/// key is asked for its bytes once.
+/// Cost: less than [`Slot::of`] for each, above all where keys are short and have no braces. A key
+/// is asked for its bytes up to three times.
 ///
 /// # Errors
 ///
@@ -162,14 +159,7 @@ pub fn slots_of<K: AsRef<[u8]>>(keys: &[K], slots: &mut [Slot]) -> Result<(), Sl
     if keys.len() != slots.len() {
         return Err(SlotError::LengthMismatch { keys: keys.len(), slots: slots.len() });
     }
-    let tier = Tier::active();
-    let (mut bytes, mut checksums) = ([&[][..]; CHUNK_KEYS], [0; CHUNK_KEYS]);
-    for (keys, slots) in keys.chunks(CHUNK_KEYS).zip(slots.chunks_mut(CHUNK_KEYS)) {
-        let (bytes, checksums) = (&mut bytes[..keys.len()], &mut checksums[..keys.len()]);
-        keys.iter().zip(&mut *bytes).for_each(|(key, bytes)| *bytes = key.as_ref());
-        tier.crc16_of_tags(bytes, checksums);
-        slots.iter_mut().zip(checksums).for_each(|(slot, sum)| *slot = Slot::from_checksum(*sum));
-    }
+    Tier::active().of_tags(keys, slots, Slot::from_checksum);
     Ok(())
 }
 

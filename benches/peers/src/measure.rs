@@ -32,6 +32,11 @@ impl Plan {
     pub const QUICK: Self =
         Self { rounds: 9, samples: 5, sample: Duration::from_micros(100), quick: true };
 
+    /// The same plan for passes whose order has to be learned: samples of many passes.
+    pub fn for_orders(self) -> Self {
+        Self { sample: self.sample * 10, ..self }
+    }
+
     /// The same plan for one of hundreds of contests: shorter samples, as many rounds.
     pub fn for_sweep(self) -> Self {
         Self { sample: self.sample / 3, ..self }

@@ -25,14 +25,17 @@ struct Asked {
 }
 
 /// Goal 1: keys of all kinds, calls that may overlap.
+///
+/// Which key has a tag is a branch. Over many passes in the same order the processor learns it, as
+/// it learns the branches of the rivals. The lines without a demand show the first passes.
 pub fn mixed(plan: Plan) -> Vec<Line> {
-    let asked = Asked {
-        ids: ["1a", "1b", "1c"],
-        measure: "slot, mixed keys",
-        demand: Some(10.0),
-        aim: 15.0,
-    };
-    against_clients(plan, Kind::Mixed, Overlapping, &asked)
+    let (ids, measure) = (["1a", "1b", "1c"], "slot, mixed keys");
+    let learned = Asked { ids, measure, demand: Some(10.0), aim: 15.0 };
+    let (ids, measure) = (["1d", "1e", "1f"], "slot, mixed keys, order not learned");
+    let fresh = Asked { ids, measure, demand: None, aim: 10.0 };
+    let mut lines = against_clients(plan.for_orders(), Kind::Mixed, Overlapping, &learned);
+    lines.extend(against_clients(plan, Kind::Mixed, Overlapping, &fresh));
+    lines
 }
 
 /// Goal 2: keys without a tag.

@@ -102,8 +102,9 @@ pub use command::{CommandError, Compute, Expiry, Transaction};
 pub use error::{BuildError, Error, Refused};
 pub use migration::{MoveId, SetSlotError, SlotState};
 pub use node::{
-    AbortStep, AdminError, BatchResult, BumpEpoch, Claim, ClusterState, Conflict, MigrateOptions,
-    MovePhase, MoveRecord, Node, SetSlot,
+    AbortStep, AdminError, BatchResult, BumpEpoch, Claim, ClusterState, Conflict, HandedOver,
+    HandoverId, HandoverPhase, HandoverRecord, HandoverStep, MigrateOptions, MovePhase, MoveRecord,
+    Node, SetSlot,
 };
 pub use shard::{CloneValue, Handle, Value};
 pub use slot::{

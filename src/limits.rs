@@ -66,6 +66,9 @@ pub const SWEEP_NANOS_PER_BUCKET: u64 = 200;
 /// How many ended moves the cluster remembers.
 pub const MOVES_KEPT_MAX: usize = 1024;
 
+/// The most handovers of sets of slots that are open at once, those of drivers that died included.
+pub const HANDOVERS_OPEN_MAX: usize = 256;
+
 /// How many claims that contradict an owner a node keeps for inspection.
 pub const CONFLICTS_KEPT_MAX: usize = 1024;
 

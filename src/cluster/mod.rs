@@ -7,6 +7,7 @@ mod client;
 mod entry;
 mod explain;
 mod fanout;
+mod handover;
 mod map;
 mod number;
 mod options;

@@ -2,6 +2,7 @@
 //!
 //! No thread, no lock, no clock: callers hold the tokens and pass facts.
 
+mod handover;
 mod route;
 mod setslot;
 mod state;
@@ -10,6 +11,7 @@ pub use route::{ClusterHealth, Down, Facts, Kind, Owner, Presence, Request, Rout
 pub use setslot::SetSlotError;
 pub use state::{MoveId, SlotState};
 
+pub(crate) use handover::{hand_over, release, reserve};
 pub(crate) use setslot::{
     Closed, Heard, Side, abort_begin, abort_end, check_batch, check_pull_back, flip, hear,
     importing, migrating, node_on_source, stable,

@@ -30,11 +30,11 @@ impl Side {
     }
 
     /// Whether this side's view is newer than the other's.
-    fn is_ahead_of(&self, other: &Self) -> bool {
+    pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
         self.view.epoch > other.view.epoch
     }
 
-    fn expect_stable(&self) -> Result<(), SetSlotError> {
+    pub(super) fn expect_stable(&self) -> Result<(), SetSlotError> {
         match self.state.move_id() {
             None => Ok(()),
             Some(id) => Err(SetSlotError::SlotIsOpen { node: self.node, id }),
@@ -198,7 +198,7 @@ pub(crate) fn migrating(source: &mut Side, target: &mut Side) -> Result<MoveId, 
 }
 
 /// Whether `source` is migrating to `target` and `target` importing from `source`, under one id.
-fn open_pair(source: &Side, target: &Side) -> Option<MoveId> {
+pub(super) fn open_pair(source: &Side, target: &Side) -> Option<MoveId> {
     match (source.state, target.state) {
         (
             SlotState::Migrating { target: to, id },

@@ -39,7 +39,8 @@ impl fmt::Display for MoveId {
 /// | `Importing` | target | served to ASKING with the id, else MOVED | the same |
 /// | `Aborting` | source | served | pulled back from the target, then served |
 /// | `Retired` | target | MOVED: it serves nothing | MOVED |
-/// | `Reserved` | who is about to get or to lose the slot | MOVED, or not served | the same |
+/// | `Reserved` | the source of a handover to come | served | served (absent) |
+/// | `Reserved` | its target, or a node in ADDSLOTS or DELSLOTS | MOVED, or not served | the same |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum SlotState {
@@ -74,7 +75,7 @@ pub enum SlotState {
         /// The move.
         id: MoveId,
     },
-    /// This node is about to own the slot.
+    /// This node is about to own the slot, or to lose it; an owner serves on until then.
     Reserved {
         /// The move.
         id: MoveId,

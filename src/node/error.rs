@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
+use crate::node::HandoverId;
 use crate::slot::Slot;
 use crate::topology::NodeId;
 use crate::worker::WorkerError;
@@ -66,6 +67,16 @@ pub enum AdminError {
         /// The move that was named.
         id: MoveId,
     },
+    /// No handover of this id is open.
+    #[error("handover {id} is not open")]
+    NoSuchHandover {
+        /// The handover that was named.
+        id: HandoverId,
+    },
+    /// As many handovers of sets are open as
+    /// [`HANDOVERS_OPEN_MAX`](crate::limits::HANDOVERS_OPEN_MAX) allows.
+    #[error("too many handovers are open")]
+    TooManyHandovers,
     /// MIGRATE of keys none of which is here and live.
     #[error("no such key")]
     NoKey,
@@ -108,6 +119,8 @@ impl AdminError {
             | Self::TooManyNodes
             | Self::NoThread
             | Self::NoSuchMove { .. }
+            | Self::NoSuchHandover { .. }
+            | Self::TooManyHandovers
             | Self::KeyTooLong { .. }
             | Self::BatchSize { .. } => format!("ERR {self}"),
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::limits::MOVES_KEPT_MAX;
 use crate::migration::MoveId;
 use crate::node::AdminError;
+use crate::node::HandoverId;
 use crate::slot::Slot;
 use crate::sync::Mutex;
 use crate::topology::NodeId;
@@ -17,6 +18,8 @@ use crate::topology::NodeId;
 pub enum MovePhase {
     /// The target is marked.
     Importing,
+    /// Both sides are reserved for a handover.
+    Reserved,
     /// Both sides are marked; keys travel.
     Migrating,
     /// The keys travel back.
@@ -59,6 +62,8 @@ pub struct MoveRecord {
     pub began: Duration,
     /// When it ended, since the cluster began.
     pub ended: Option<Duration>,
+    /// The handover of a set to which it belongs.
+    pub set: Option<HandoverId>,
 }
 
 /// The moves of a cluster. Its lock is taken under tokens and takes no other.

@@ -5,6 +5,7 @@ use crate::migration::MoveId;
 use crate::node::AdminError;
 use crate::node::Member;
 use crate::node::bus::Bus;
+use crate::node::handover_set::Handovers;
 use crate::node::moves::Moves;
 use crate::shard::KeyHasher;
 use crate::shard::Value;
@@ -84,6 +85,7 @@ pub(crate) struct Roster<V: Value + ?Sized> {
     pub(crate) gate: Gate,
     pub(crate) bus: Bus,
     pub(crate) moves: Moves,
+    pub(crate) handovers: Handovers,
     /// Padded like all that is written while calls run: calls read the fields beside it.
     pub(crate) answers: CachePadded<Answers>,
     closed: AtomicBool,
@@ -148,6 +150,7 @@ impl<V: Value + ?Sized> Roster<V> {
             gate: Gate::new(),
             bus: Bus::new(),
             moves: Moves::new(),
+            handovers: Handovers::default(),
             answers: CachePadded::default(),
             closed: AtomicBool::new(false),
             nodes: std::iter::repeat_with(OnceLock::new).take(NODES_MAX).collect(),

@@ -180,6 +180,7 @@ impl<V: Value + ?Sized> Node<V> {
             last_error: None,
             began: Duration::from_nanos(now.nanos()),
             ended: None,
+            set: None,
         });
         Ok(Some(id))
     }

@@ -6,6 +6,7 @@ mod drive;
 mod plan;
 mod run;
 
+pub use crate::topology::PlannedMove;
 pub use drive::{Move, MoveStep};
-pub use plan::{PlanError, PlannedMove, plan_drain, plan_join, plan_moves};
+pub use plan::{PlanError, plan_drain, plan_join, plan_moves};
 pub use run::{Progress, Report, Reshard, ReshardError, Resume, resume};

@@ -5,18 +5,8 @@ use thiserror::Error;
 use crate::slot::Slot;
 use crate::slot::SlotSet;
 use crate::topology::NodeId;
+use crate::topology::PlannedMove;
 use crate::topology::SlotMap;
-
-/// One slot that is to change its owner.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PlannedMove {
-    /// The slot.
-    pub slot: Slot,
-    /// Its owner.
-    pub source: NodeId,
-    /// Its next owner.
-    pub target: NodeId,
-}
 
 /// Why a plan cannot be made. Nothing was moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]

@@ -200,6 +200,15 @@ impl<V: Value + ?Sized> Shard<V> {
         dropped.extend(self.table.take().map(Garbage::Table));
     }
 
+    /// Everything changes hands at once, deadlines and sweep with it; what lies at `to` is let go
+    /// of. Takes the same short time whatever the shards hold.
+    pub(crate) fn hand_over_to(&mut self, to: &mut Self, dropped: &mut Dropped<V>) {
+        to.clear(dropped);
+        to.table = self.table.take();
+        // The worker there has not heard of these deadlines.
+        to.news = to.table.is_some();
+    }
+
     /// The bytes of the table and its entries, without what the allocator adds.
     pub(crate) fn memory_bytes(&self) -> usize {
         let Some(table) = &self.table else { return 0 };

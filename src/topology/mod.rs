@@ -4,11 +4,13 @@ mod epoch;
 mod gate;
 mod map;
 mod node_id;
+mod planned;
 mod view;
 
 pub use epoch::Epoch;
 pub use map::SlotMap;
 pub use node_id::NodeId;
+pub use planned::PlannedMove;
 pub use view::SlotOwner;
 
 pub(crate) use gate::{Gate, GatePass};

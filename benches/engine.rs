@@ -20,7 +20,7 @@ use slotkeep::CommandError;
 use slotkeep::NodeId;
 use slotkeep::Ownership;
 use slotkeep::SlotSet;
-use slotkeep::reshard::Reshard;
+use slotkeep::reshard::{MoveKind, Reshard};
 
 const SEED: u64 = 0x510_7EED;
 const KEYS: usize = 1_000_000;
@@ -206,7 +206,8 @@ fn move_everything(cluster: &Cluster) -> Result<Duration, Failure> {
         return Err("one of two nodes owns all slots".into());
     };
     let target: NodeId = if source == first { second } else { first };
-    let report = Reshard::of(cluster).move_slots(&SlotSet::full(), source, target)?.run()?;
+    let reshard = Reshard::of(cluster).by(MoveKind::Classic);
+    let report = reshard.move_slots(&SlotSet::full(), source, target)?.run()?;
     if report.keys_moved != KEYS as u64 {
         return Err(format!("{} keys travelled", report.keys_moved).into());
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use slotkeep::NodeId;
-use slotkeep::reshard::{Progress, Report, Reshard, ReshardError};
+use slotkeep::reshard::{MoveKind, Progress, Report, Reshard, ReshardError};
 
 use crate::Run;
 use crate::watchdog::Mark;
@@ -73,7 +73,7 @@ fn one_round(
     (node, round): (NodeId, Round),
     moved: &mut Moved,
 ) -> Result<Report, ReshardError> {
-    let reshard = Reshard::of(&run.cluster);
+    let reshard = Reshard::of(&run.cluster).by(MoveKind::Classic);
     let (reshard, name) = match round {
         Round::Join => (reshard.join(node)?, "joins"),
         Round::Drain => (reshard.drain(node)?, "leaves"),

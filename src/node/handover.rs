@@ -210,17 +210,17 @@ impl<V: Value + ?Sized> Roster<V> {
     /// Tells everybody of a set's slots, in one message from each target. Slots that have moved on
     /// meanwhile were told of by their next owners.
     fn tell_of(&self, id: HandoverId) {
-        let moves = self.handovers.get(id).map(|record| record.moves).unwrap_or_default();
-        let mut targets: Vec<NodeId> = moves.iter().map(|planned| planned.target).collect();
-        targets.sort_unstable();
-        targets.dedup();
-        for target in targets {
+        let Some(record) = self.handovers.get(id) else { return };
+        let mut moves = record.moves.to_vec();
+        moves.sort_by_key(|planned| planned.target);
+        for of_one in moves.chunk_by(|one, next| one.target == next.target) {
+            let target = of_one[0].target;
             let view = &self.known(target).view;
-            let slots = moves.iter().filter(|planned| planned.target == target);
-            let claims = slots.map(|&PlannedMove { slot, .. }| (slot, view.get(slot)));
-            let claims = claims.filter(|(_, ownership)| ownership.owner == Some(target));
+            let claims = of_one
+                .iter()
+                .map(|planned| Claim { slot: planned.slot, ownership: view.get(planned.slot) });
             let claims: Vec<_> =
-                claims.map(|(slot, ownership)| Claim { slot, ownership }).collect();
+                claims.filter(|claim| claim.ownership.owner == Some(target)).collect();
             self.broadcast(target, &claims);
         }
     }

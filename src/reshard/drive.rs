@@ -9,6 +9,7 @@ use crate::node::AdminError;
 use crate::node::Node;
 use crate::node::SetSlot;
 use crate::reshard::PlannedMove;
+use crate::reshard::driver::check_batch_keys;
 use crate::shard::Value;
 use crate::worker::WorkerError;
 
@@ -66,9 +67,7 @@ impl<V: Value + ?Sized> Move<V> {
         planned: PlannedMove,
         batch_keys: usize,
     ) -> Result<Self, Error> {
-        if !(1..=crate::limits::MIGRATE_KEYS_MAX).contains(&batch_keys) {
-            return Err(AdminError::BatchSize { keys: batch_keys }.into());
-        }
+        check_batch_keys(batch_keys)?;
         let node = |node| cluster.node(node).ok_or(AdminError::UnknownNode { node });
         let (source, target) = (node(planned.source)?, node(planned.target)?);
         Ok(Self {
@@ -86,9 +85,11 @@ impl<V: Value + ?Sized> Move<V> {
     /// nodes' marks.
     ///
     /// # Errors
-    /// [`Error::Admin`] with `NoSuchMove` when no move `id` is remembered, or `BatchSize`.
+    /// [`Error::Admin`] with `NoSuchMove` when no move `id` is remembered or it belongs to a
+    /// [`Handover`](crate::reshard::Handover), or `BatchSize`.
     pub fn take_over(cluster: &Cluster<V>, id: MoveId, batch_keys: usize) -> Result<Self, Error> {
-        let record = cluster.move_record(id).ok_or(AdminError::NoSuchMove { id })?;
+        let record = cluster.move_record(id).filter(|record| record.set.is_none());
+        let record = record.ok_or(AdminError::NoSuchMove { id })?;
         let planned =
             PlannedMove { slot: record.slot, source: record.source, target: record.target };
         let mut driver = Self::new(cluster, planned, batch_keys)?;
@@ -150,6 +151,11 @@ impl<V: Value + ?Sized> Move<V> {
     /// How many keys this driver has sent.
     pub fn keys_moved(&self) -> u64 {
         self.keys_moved
+    }
+
+    /// Whether the slot has its new owner, and its source knows.
+    pub fn has_flipped(&self) -> bool {
+        matches!(self.phase, Phase::TellOthers { .. } | Phase::Done { flipped: true })
     }
 
     /// Turns round: from the next step on the keys travel back. After the flip it is too late, and

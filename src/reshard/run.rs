@@ -1,4 +1,4 @@
-//! `Reshard`: a list of moves, one after another, while traffic runs.
+//! `Reshard`: a list of moves, one after another or all or nothing, while traffic runs.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -9,11 +9,14 @@ use thiserror::Error as ThisError;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::limits::MIGRATE_KEYS_DEFAULT;
-use crate::node::MovePhase;
+use crate::reshard::Handover;
 use crate::reshard::Move;
 use crate::reshard::MoveStep;
 use crate::reshard::PlanError;
 use crate::reshard::PlannedMove;
+use crate::reshard::driver::Driver;
+use crate::reshard::driver::finish;
+use crate::reshard::handover::SlotHandover;
 use crate::reshard::plan_drain;
 use crate::reshard::plan_join;
 use crate::reshard::plan_moves;
@@ -22,6 +25,25 @@ use crate::slot::Slot;
 use crate::slot::SlotSet;
 use crate::sync::back_off;
 use crate::topology::NodeId;
+
+/// How a slot moves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum MoveKind {
+    /// By [`Node::hand_over`](crate::Node::hand_over): the slot changes its owner with everything
+    /// in it at one instant. No ASK, no TRYAGAIN, and the same short time whatever it holds.
+    #[default]
+    Handover,
+    /// By [`Move`]: the verbs of SETSLOT and keys in batches, as in Redis Cluster. Clients see what
+    /// they see there.
+    Classic,
+}
+
+/// What `run` does with the list of moves.
+#[derive(Clone, Copy)]
+enum Way {
+    SlotBySlot(MoveKind),
+    AllOrNothing,
+}
 
 /// How far a resharding has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +76,8 @@ pub struct Report {
 }
 
 /// Why a resharding ended early. Slots that have moved stay where they are; the move of the slot
-/// at which it failed was aborted, or is listed by [`Cluster::moves`] for [`resume`].
+/// at which it failed was undone, or is listed by [`Cluster::moves`] or [`Cluster::handovers`] for
+/// [`resume`](crate::reshard::resume).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ReshardError {
@@ -72,6 +95,9 @@ pub enum ReshardError {
         report: Report,
     },
 }
+
+/// Whether the callback ended it, or at which slot it failed.
+type Ended = Result<ControlFlow<()>, (Slot, Error)>;
 
 type Callback<'c> = Box<dyn FnMut(&Progress) -> ControlFlow<()> + 'c>;
 
@@ -96,6 +122,7 @@ pub struct Reshard<'c, V: Value + ?Sized> {
     cluster: Cluster<V>,
     moves: Vec<PlannedMove>,
     batch_keys: usize,
+    way: Way,
     progress: Option<Callback<'c>>,
 }
 
@@ -112,6 +139,7 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
             cluster: cluster.clone(),
             moves: Vec::new(),
             batch_keys: MIGRATE_KEYS_DEFAULT,
+            way: Way::SlotBySlot(MoveKind::default()),
             progress: None,
         }
     }
@@ -168,7 +196,25 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
         Ok(self)
     }
 
-    /// How many keys travel at once: [`MIGRATE_KEYS_DEFAULT`] unless told, from 1 to
+    /// How the slots move, one after another: by [`MoveKind::Handover`] unless told. Of this and
+    /// [`all_or_nothing`](Self::all_or_nothing) the last one counts.
+    #[must_use]
+    pub fn by(mut self, kind: MoveKind) -> Self {
+        self.way = Way::SlotBySlot(kind);
+        self
+    }
+
+    /// Hands over every slot or none, by [`Handover`]: all of them are reserved before the first
+    /// one flips, and if one cannot be reserved, none moves. Of this and [`by`](Self::by) the last
+    /// one counts.
+    #[must_use]
+    pub fn all_or_nothing(mut self) -> Self {
+        self.way = Way::AllOrNothing;
+        self
+    }
+
+    /// How many keys travel at once where keys travel, in a classic move or where an open slot is
+    /// joined: [`MIGRATE_KEYS_DEFAULT`] unless told, from 1 to
     /// [`MIGRATE_KEYS_MAX`](crate::limits::MIGRATE_KEYS_MAX), which `run` checks.
     #[must_use]
     pub fn batch_keys(mut self, count: usize) -> Self {
@@ -176,8 +222,9 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
         self
     }
 
-    /// Calls back after every batch and every slot. `Break` ends the resharding: the move that is
-    /// open is aborted, those that have ended stay.
+    /// Calls back after every slot, every batch of a classic move, and every step of an
+    /// all-or-nothing one. `Break` ends the resharding: the move that is open is undone, those that
+    /// have ended stay; a set that is committed already is completed.
     #[must_use]
     pub fn on_progress(mut self, callback: impl FnMut(&Progress) -> ControlFlow<()> + 'c) -> Self {
         self.progress = Some(Box::new(callback));
@@ -189,45 +236,61 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
         &self.moves
     }
 
-    /// Moves slot after slot, on the calling thread.
+    /// Moves the slots on the calling thread.
     ///
     /// # Errors
-    /// [`ReshardError::Step`]; the move of that slot was aborted as far as that was possible.
+    /// [`ReshardError::Step`]; the move of that slot was undone as far as that was possible, and
+    /// with [`all_or_nothing`](Self::all_or_nothing) no slot has moved.
     pub fn run(mut self) -> Result<Report, ReshardError> {
         let began = (self.uptime(), self.cluster.redirect_count());
         let mut report = Report::default();
         let moves = std::mem::take(&mut self.moves);
-        for &planned in &moves {
-            let moved = self.run_one(planned, moves.len(), &mut report);
-            report.elapsed = self.uptime().saturating_sub(began.0);
-            report.redirects = self.cluster.redirect_count() - began.1;
-            match moved {
-                Ok(ControlFlow::Continue(())) => {}
-                Ok(ControlFlow::Break(())) => {
-                    report.stopped = true;
-                    break;
-                }
-                Err(error) => {
-                    return Err(ReshardError::Step { slot: planned.slot, error, report });
-                }
-            }
+        let ended = match self.way {
+            Way::AllOrNothing => self.run_set(&moves, &mut report),
+            Way::SlotBySlot(kind) => self.run_each(&moves, kind, &mut report),
+        };
+        report.elapsed = self.uptime().saturating_sub(began.0);
+        report.redirects = self.cluster.redirect_count() - began.1;
+        match ended {
+            Ok(flow) => Ok(Report { stopped: flow.is_break(), ..report }),
+            Err((slot, error)) => Err(ReshardError::Step { slot, error, report }),
         }
-        Ok(report)
     }
 
-    fn run_one(
-        &mut self,
-        planned: PlannedMove,
-        slots_total: usize,
-        report: &mut Report,
-    ) -> Result<ControlFlow<()>, Error> {
-        let mut driver = Move::new(&self.cluster, planned, self.batch_keys)?;
-        let keys_before = report.keys_moved;
+    fn run_set(&mut self, moves: &[PlannedMove], report: &mut Report) -> Ended {
+        let Some(first) = moves.first() else { return Ok(ControlFlow::Continue(())) };
+        let driver = Handover::new(&self.cluster, moves).batch_keys(self.batch_keys);
+        let mut driver = driver.map_err(|error| (first.slot, error))?;
+        self.drive(&mut driver, moves.len(), report)
+    }
+
+    fn run_each(&mut self, moves: &[PlannedMove], kind: MoveKind, report: &mut Report) -> Ended {
+        for &planned in moves {
+            let mut driver =
+                self.driver_of(planned, kind).map_err(|error| (planned.slot, error))?;
+            if self.drive(driver.as_mut(), moves.len(), report)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn driver_of(&self, planned: PlannedMove, kind: MoveKind) -> Result<Box<dyn Driver>, Error> {
+        let batch_keys = self.batch_keys;
+        Ok(match kind {
+            MoveKind::Handover => Box::new(SlotHandover::new(&self.cluster, planned, batch_keys)?),
+            MoveKind::Classic => Box::new(Move::new(&self.cluster, planned, batch_keys)?),
+        })
+    }
+
+    fn drive(&mut self, driver: &mut dyn Driver, slots_total: usize, report: &mut Report) -> Ended {
+        let before = *report;
         let mut busy = 0;
         let mut flow = ControlFlow::Continue(());
         loop {
             let stepped = driver.step();
-            report.keys_moved = keys_before + driver.keys_moved();
+            report.keys_moved = before.keys_moved + driver.keys_moved();
+            report.slots_moved = before.slots_moved + driver.slots_moved();
             match stepped {
                 Ok(MoveStep::More) => busy = 0,
                 Ok(MoveStep::Busy) => {
@@ -236,17 +299,19 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
                     back_off(busy);
                     continue;
                 }
-                Ok(MoveStep::Done { flipped }) => {
-                    report.slots_moved += usize::from(flipped);
-                    let told = self.tell(planned.slot, report, slots_total);
+                Ok(MoveStep::Done { .. }) => {
+                    let told = self.tell(driver.slot(), report, slots_total);
                     return Ok(if flow.is_break() { flow } else { told });
                 }
                 Err(error) => {
-                    give_back(&mut driver);
-                    return Err(error);
+                    let slot = driver.slot();
+                    driver.abort();
+                    // What cannot be given back either is left for `resume`.
+                    let _ = finish(driver, &mut report.waits);
+                    return Err((slot, error));
                 }
             }
-            if flow.is_continue() && self.tell(planned.slot, report, slots_total).is_break() {
+            if flow.is_continue() && self.tell(driver.slot(), report, slots_total).is_break() {
                 flow = ControlFlow::Break(());
                 driver.abort();
             }
@@ -262,76 +327,4 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
     fn uptime(&self) -> Duration {
         self.cluster.nodes().first().map_or(Duration::ZERO, crate::node::Node::uptime)
     }
-}
-
-/// Aborts a move whose step was refused, as far as that is possible.
-fn give_back<V: Value + ?Sized>(driver: &mut Move<V>) {
-    driver.abort();
-    let mut busy = 0;
-    loop {
-        match driver.step() {
-            Ok(MoveStep::More) => {}
-            Ok(MoveStep::Busy) => {
-                busy += 1;
-                back_off(busy);
-            }
-            Ok(MoveStep::Done { .. }) | Err(_) => return,
-        }
-    }
-}
-
-/// What [`resume`] does with the moves that their drivers left open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Resume {
-    /// They are finished; one that its source never took over, and cannot take over now, is
-    /// aborted.
-    Finish,
-    /// They are aborted; those that have flipped are finished.
-    Abort,
-}
-
-/// Finishes or aborts every move that is open, whoever began it. Only while no other driver works
-/// on them: two drivers of one move get in each other's way, though they lose nothing.
-///
-/// # Errors
-/// [`ReshardError::Step`]; the moves before it are closed.
-pub fn resume<V: Value + ?Sized>(
-    cluster: &Cluster<V>,
-    how: Resume,
-) -> Result<Report, ReshardError> {
-    let mut report = Report::default();
-    for record in cluster.moves().into_iter().filter(|record| !record.phase.is_ended()) {
-        let slot = record.slot;
-        let failed = |error, report| ReshardError::Step { slot, error, report };
-        let mut driver = Move::take_over(cluster, record.id, MIGRATE_KEYS_DEFAULT)
-            .map_err(|error| failed(error, report))?;
-        // Only the target is marked: when the source has lost the slot, or gives it to somebody
-        // else, the mark is all that is left of the move.
-        let mut may_turn = how == Resume::Finish && record.phase == MovePhase::Importing;
-        if how == Resume::Abort {
-            driver.abort();
-        }
-        let mut busy = 0;
-        loop {
-            match driver.step() {
-                Ok(MoveStep::More) => busy = 0,
-                Ok(MoveStep::Busy) => {
-                    report.waits += 1;
-                    busy += 1;
-                    back_off(busy);
-                }
-                Ok(MoveStep::Done { flipped }) => {
-                    report.slots_moved += usize::from(flipped);
-                    break;
-                }
-                Err(_) if may_turn => {
-                    may_turn = false;
-                    driver.abort();
-                }
-                Err(error) => return Err(failed(error, report)),
-            }
-        }
-        report.keys_moved += driver.keys_moved();
-    }
-    Ok(report)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use slotkeep::reshard::{Reshard, plan_moves};
+use slotkeep::reshard::{MoveKind, Reshard, plan_moves};
 use slotkeep::{Client, CommandError, Handle, Slot, SlotSet};
 
 use crate::setup::{Moving, id, slot, three_nodes, watched};
@@ -75,7 +75,7 @@ fn each_slot_is_counted_at_one_instant() {
                     let source = cluster.slot_map().owner(moving).expect("an owner");
                     let target = id((source.index() + 1) % 3);
                     let slots: SlotSet = [moving].into_iter().collect();
-                    let reshard = Reshard::of(&cluster).batch_keys(3);
+                    let reshard = Reshard::of(&cluster).by(MoveKind::Classic).batch_keys(3);
                     reshard.move_slots(&slots, source, target).unwrap().run().unwrap();
                 }
             });
@@ -121,8 +121,8 @@ fn a_pass_sees_what_stays_once_while_others_come_and_go_and_slots_move() {
                     let source = slots.iter().find_map(|slot| map.owner(slot)).expect("an owner");
                     let target = id((source.index() + 1) % 3);
                     assert_eq!(plan_moves(&map, &slots, source, target).unwrap().len(), 1);
-                    let reshard = Reshard::of(&cluster).move_slots(&slots, source, target);
-                    reshard.unwrap().run().unwrap();
+                    let reshard = Reshard::of(&cluster).by(MoveKind::Classic);
+                    reshard.move_slots(&slots, source, target).unwrap().run().unwrap();
                 }
             });
             for round in 0..30 {

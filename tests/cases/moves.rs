@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use slotkeep::reshard::{Move, MoveStep, PlannedMove, Reshard, Resume, resume};
+use slotkeep::reshard::{Move, MoveKind, MoveStep, PlannedMove, Reshard, Resume, resume};
 use slotkeep::{
     AbortStep, AdminError, ClusterState, MigrateOptions, MovePhase, SetSlot, SetSlotError, Slot,
     SlotSet, SlotState,
@@ -258,7 +258,7 @@ fn a_move_under_writers_at_full_speed_ends_after_one_pass_over_the_keys() {
                 });
             }
             for (source, target) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
-                let moves = Reshard::of(&cluster).batch_keys(16);
+                let moves = Reshard::of(&cluster).by(MoveKind::Classic).batch_keys(16);
                 let moves = moves.move_slots(&slots, id(source), id(target)).unwrap();
                 let report = moves.run().unwrap();
                 assert_eq!(report.slots_moved, 1);

@@ -241,6 +241,8 @@ pub fn other_calls(cluster: &Cluster, client: &Client, name: &[u8]) -> Vec<(&'st
         ("clear", client.clear().map(drop)),
         ("clear_slot", client.clear_slot(slot).map(drop)),
         ("explain", client.explain(name).map(drop)),
+        ("hand_over", first.hand_over(slot, last.id()).map(drop).map_err(Error::from)),
+        ("begin_handover", cluster.begin_handover(&[]).map(drop).map_err(Error::from)),
         ("run_on_owner", client.run_on_owner(name, || ())),
         ("run_on_worker", first.run_on_worker(slot, || ()).map_err(Error::from)),
         ("add_node", cluster.add_node().map(drop)),

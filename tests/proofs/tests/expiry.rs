@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use slotkeep::limits::SWEEP_PAUSE;
-use slotkeep::reshard::Reshard;
+use slotkeep::reshard::{MoveKind, Reshard};
 use slotkeep::{Client, Cluster, Compute, Error, Expiry, Ownership, SetOptions, Slot, SlotSet};
 
 type Tested = Result<(), Error>;
@@ -192,7 +192,8 @@ fn expired_keys_are_not_sent() -> Tested {
     let owner = cluster.slot_map().owner(slot).expect("an owner");
     let target = cluster.node_ids().into_iter().find(|&node| node != owner).expect("two nodes");
     let slots: SlotSet = [slot].into_iter().collect();
-    let moves = Reshard::of(&cluster).move_slots(&slots, owner, target).expect("a plan");
+    let moves = Reshard::of(&cluster).by(MoveKind::Classic);
+    let moves = moves.move_slots(&slots, owner, target).expect("a plan");
     assert_eq!(moves.run().expect("nothing fails").keys_moved, 10);
     assert_eq!((client.len(), client.live()), (Ok(10), Ok(10)));
     Ok(())

@@ -5,6 +5,7 @@
 mod aborts;
 mod claims;
 mod clients;
+mod handovers;
 mod keys;
 mod marks;
 mod rig;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use slotkeep::{
-    AbortStep, AdminError, Answer, BatchResult, Builder, Client, Cluster, Fault, Hop, MoveId,
-    MoveRecord, Node, NodeId, SetOptions, SetSlot, SetSlotError, Slot, SlotState,
+    AbortStep, AdminError, Answer, BatchResult, Builder, Client, Cluster, Fault, HandedOver, Hop,
+    MoveId, MoveRecord, Node, NodeId, SetOptions, SetSlot, SetSlotError, Slot, SlotState,
 };
 
 pub(crate) const A: usize = 0;
@@ -137,6 +137,11 @@ impl Rig {
     #[track_caller]
     pub(crate) fn abort(&self, id: MoveId, count: usize) -> Verb<AbortStep> {
         told(self.cluster.abort_step(id, count))
+    }
+
+    #[track_caller]
+    pub(crate) fn hand_over(&self, source: usize, target: usize) -> Verb<HandedOver> {
+        told(self.node(source).hand_over(self.slot(), id(target)))
     }
 
     /// IMPORTING and MIGRATING.

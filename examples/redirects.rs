@@ -7,7 +7,8 @@
 use std::error::Error;
 
 use slotkeep::{
-    Answer, Client, Cluster, Hop, MigrateOptions, MoveId, Node, NodeId, SetSlot, Slot, SlotState,
+    Answer, Client, Cluster, Hop, MigrateOptions, MoveId, Node, NodeId, Semantics, SetSlot, Slot,
+    SlotState,
 };
 
 const BALANCE: &str = "{acct:58}:balance";
@@ -28,6 +29,9 @@ fn describe(hop: &Hop) -> String {
         Answer::Moved { owner } => format!("MOVED, to {}", name(owner)),
         Answer::Ask { target, .. } => format!("ASK {}", name(target)),
         Answer::TryAgain => "TRYAGAIN".to_owned(),
+        Answer::Pull { source, target } => {
+            format!("pulled from {} to {}", name(source), name(target))
+        }
         other => format!("{other:?}"),
     };
     format!("{}{asking}: {answer}", name(hop.node))
@@ -155,12 +159,16 @@ fn main() -> Shown {
     stage.read_fresh(BALANCE, &asked);
     stage.read_fresh(ENTRIES, &["node 2: served"]);
     stage.read_remembering(BALANCE, &["node 3: MOVED, to node 2", asked[0], asked[1]]);
-    check_read(&client, &[BALANCE, ENTRIES], &["node 2: TRYAGAIN"]);
 
-    source.migrate_keys(&[ENTRIES], target.id(), MigrateOptions::default())?;
-    stage.show("4. both have travelled: node 3 has the keys, node 2 is the owner still")?;
+    println!("   by a client that is answered as by Redis, then by ours:");
+    let as_redis = client.with_semantics(Semantics::Redis);
+    check_read(&as_redis, &[BALANCE, ENTRIES], &["node 2: TRYAGAIN"]);
+    let pulled = ["node 2: pulled from node 2 to node 3", "node 3: served"];
+    check_read(&client, &[BALANCE, ENTRIES], &pulled);
+
+    stage.show("4. the pull has taken entries along: node 3 has the keys, node 2 is the owner")?;
     stage.read_fresh(BALANCE, &asked);
-    check_read(&client, &[BALANCE, ENTRIES], &asked);
+    check_read(&as_redis, &[BALANCE, ENTRIES], &asked);
     assert_eq!(client.slot_map().owner(stage.slot), Some(source.id()), "ASK changes no map");
 
     stage.flip(&source, &target, id)?;

@@ -21,7 +21,7 @@ use crate::worker::WorkerError;
 /// | `Closed` | no | stop |
 /// | `Reentrant` | no | fix the call: no closure under a token may call, no worker may wait |
 /// | `CrossSlot` | no | fix the call: give the keys one hash tag |
-/// | `TryAgain` | no | retry later: the keys are split by a move ([`Client::waiting`] does) |
+/// | `TryAgain` | no | retry later ([`Client::waiting`] does), or have the keys pulled together |
 /// | `ClusterDown` | no | retry later: the slot has no owner, or the node does not serve |
 /// | `TooManyRedirects` | no | look at the named nodes: their views contradict each other |
 /// | `KeyTooLong`, `ValueTooLong` | no | fix the call ([`limits`](crate::limits)) |
@@ -49,7 +49,8 @@ pub enum Error {
     /// The keys hash to different slots.
     #[error("keys do not hash to the same slot")]
     CrossSlot,
-    /// The keys are split between the two sides of a move.
+    /// The keys are split between the two sides of a move. Answered only to clients of
+    /// [`Semantics::Redis`](crate::Semantics): for others the keys are pulled together.
     #[error("the keys of slot {slot} are split by a move")]
     TryAgain {
         /// The slot.

@@ -26,8 +26,8 @@
 //! # Guarantees
 //!
 //! A call on one key is atomic and takes effect between its start and its return, also while its
-//! slot moves; so is a call on several keys of one slot, which may answer [`Error::TryAgain`] while
-//! a move splits them. Batches over many slots are atomic slot by slot. An expired key is never
+//! slot moves; so is a call on several keys of one slot, which are pulled together while a move
+//! splits them. Batches over many slots are atomic slot by slot. An expired key is never
 //! returned. Handles hold no lock. The page [`guide`] has the whole of it.
 //!
 //! # Trade-offs
@@ -66,6 +66,7 @@
 //! | epoch | the version of an owner; the greater one wins |
 //! | source, target | the nodes from which and to which a slot moves |
 //! | MOVED, ASK, TRYAGAIN | another node owns the slot; ask the target once; the keys are split |
+//! | pull | the keys that a call names go to one side of a move, and the call runs there |
 //!
 //! # Features
 //!
@@ -100,7 +101,7 @@ pub use cluster::{
 pub use cluster::{BusControl, Steps};
 pub use command::{CommandError, Compute, Expiry, Transaction};
 pub use error::{BuildError, Error, Refused};
-pub use migration::{MoveId, SetSlotError, SlotState};
+pub use migration::{MoveId, Semantics, SetSlotError, SlotState};
 pub use node::{
     AbortStep, AdminError, BatchResult, BumpEpoch, Claim, ClusterState, Conflict, HandedOver,
     HandoverId, HandoverPhase, HandoverRecord, HandoverStep, MigrateOptions, MovePhase, MoveRecord,

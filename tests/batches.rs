@@ -14,27 +14,6 @@ use support::{Fixture, Kind, Tested, key, keys, slot, with_each_cluster};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Makes an atomic call. While a move splits the keys it answers TRYAGAIN and changes nothing;
-/// when the move is over it is served. The source of an aborted move pulls keys back instead.
-fn atomic<R>(
-    fixture: &Fixture<[u8]>,
-    mut call: impl FnMut() -> Result<R, Error>,
-) -> Result<R, Error> {
-    if !matches!(fixture.kind, Kind::Moving | Kind::MovingStrict) {
-        return call();
-    }
-    let before = contents(fixture)?;
-    match call() {
-        Err(Error::TryAgain { slot: split }) => {
-            assert_eq!(split, slot());
-            assert_eq!(contents(fixture)?, before, "TRYAGAIN changed something");
-            fixture.restore();
-            call()
-        }
-        answer => answer,
-    }
-}
-
 /// A key, its value, and whether it has a deadline.
 type Row = (Vec<u8>, Vec<u8>, bool);
 
@@ -71,7 +50,7 @@ fn mget_answers_in_the_order_of_its_keys() {
         let names = filled(fixture, 6)?;
         let mut asked: Vec<_> = names.iter().rev().cloned().collect();
         asked.extend([key("absent"), names[2].clone(), names[2].clone()]);
-        let found = atomic(fixture, || fixture.client.mget(&asked))?;
+        let found = fixture.client.mget(&asked)?;
         let expected = asked.iter().map(|name| names.contains(name).then_some(name.as_bytes()));
         assert!(shown(&found).into_iter().eq(expected));
         Ok(())
@@ -82,11 +61,9 @@ fn mget_answers_in_the_order_of_its_keys() {
 fn mset_writes_all_clears_deadlines_and_lets_the_later_of_two_values_stay() {
     with_each_cluster::<[u8]>(|fixture| {
         let names = filled(fixture, 6)?;
-        let entries = || {
-            let fresh = [(key("fresh"), &b"1"[..]), (key("fresh"), b"2"), (names[0].clone(), b"3")];
-            names.iter().map(|name| (name.clone(), &b"all"[..])).chain(fresh)
-        };
-        atomic(fixture, || fixture.client.mset(entries()))?;
+        let fresh = [(key("fresh"), &b"1"[..]), (key("fresh"), b"2"), (names[0].clone(), b"3")];
+        let entries = names.iter().map(|name| (name.clone(), &b"all"[..])).chain(fresh);
+        fixture.client.mset(entries)?;
         for (name, value, deadline) in contents(fixture)? {
             let expected = match () {
                 () if name == key("fresh").as_bytes() => &b"2"[..],
@@ -106,8 +83,8 @@ fn remove_all_counts_what_was_there_once() {
         let mut names = filled(fixture, 6)?;
         let kept = names.pop().expect("six keys");
         names.extend([names[0].clone(), key("absent")]);
-        assert_eq!(atomic(fixture, || fixture.client.remove_all(&names))?, 5);
-        assert_eq!(atomic(fixture, || fixture.client.remove_all(&names))?, 0);
+        assert_eq!(fixture.client.remove_all(&names)?, 5);
+        assert_eq!(fixture.client.remove_all(&names)?, 0);
         let left = contents(fixture)?;
         assert_eq!(left, [(kept.clone().into_bytes(), kept.into_bytes(), true)]);
         Ok(())
@@ -138,22 +115,20 @@ fn a_transaction_reads_its_own_writes_and_applies_them_together() {
         let names = filled(fixture, 5)?;
         let fresh = key("fresh");
         let declared: Vec<_> = names.iter().chain([&fresh, &names[0]]).collect();
-        let sum = atomic(fixture, || {
-            fixture.client.transaction(&declared, |all| {
-                assert_eq!(all.get(&names[0])?, Some(names[0].as_bytes()));
-                assert_eq!(all.get(&fresh)?, None);
-                all.set(&fresh, b"one")?;
-                all.set(&fresh, b"two")?;
-                assert_eq!(all.get(&fresh)?, Some(&b"two"[..]), "its own write");
-                assert!(all.remove(&names[1])?);
-                assert!(!all.remove(&names[1])?, "its own removal");
-                assert!(!all.contains_key(&names[1])?);
-                all.set(&names[2], b"plain")?;
-                all.set_keep_expiry(&names[3], b"kept")?;
-                all.remove(&names[4])?;
-                all.set_keep_expiry(&names[4], b"reborn")?;
-                Ok::<_, CommandError>(all.get(&names[3])?.map_or(0, <[u8]>::len))
-            })
+        let sum = fixture.client.transaction(&declared, |all| {
+            assert_eq!(all.get(&names[0])?, Some(names[0].as_bytes()));
+            assert_eq!(all.get(&fresh)?, None);
+            all.set(&fresh, b"one")?;
+            all.set(&fresh, b"two")?;
+            assert_eq!(all.get(&fresh)?, Some(&b"two"[..]), "its own write");
+            assert!(all.remove(&names[1])?);
+            assert!(!all.remove(&names[1])?, "its own removal");
+            assert!(!all.contains_key(&names[1])?);
+            all.set(&names[2], b"plain")?;
+            all.set_keep_expiry(&names[3], b"kept")?;
+            all.remove(&names[4])?;
+            all.set_keep_expiry(&names[4], b"reborn")?;
+            Ok::<_, CommandError>(all.get(&names[3])?.map_or(0, <[u8]>::len))
         })?;
         assert_eq!(sum, Ok(4));
         let row = |name: &String, value: &[u8], deadline| {
@@ -178,29 +153,24 @@ fn a_transaction_that_fails_or_panics_applies_nothing() {
         let names = filled(fixture, 4)?;
         let before = contents(fixture)?;
         let client = &fixture.client;
-        let refused: Result<(), &str> = atomic(fixture, || {
-            client.transaction(&names, |all| {
-                all.set(&names[0], b"staged").map_err(|_| "declared")?;
-                all.remove(&names[1]).map_err(|_| "declared")?;
-                Err("changed my mind")
-            })
+        let refused: Result<(), &str> = client.transaction(&names, |all| {
+            all.set(&names[0], b"staged").map_err(|_| "declared")?;
+            all.remove(&names[1]).map_err(|_| "declared")?;
+            Err("changed my mind")
         })?;
         assert_eq!((refused, contents(fixture)?), (Err("changed my mind"), before.clone()));
-        let undeclared = atomic(fixture, || {
-            client.transaction(&names[..1], |one| {
-                one.set(&names[0], b"staged")?;
-                let stranger = &names[1];
-                assert_eq!(one.get(stranger), Err(CommandError::UndeclaredKey));
-                assert_eq!(one.remove(stranger), Err(CommandError::UndeclaredKey));
-                assert_eq!(one.contains_key(stranger), Err(CommandError::UndeclaredKey));
-                one.set_keep_expiry(stranger, b"v")
-            })
+        let undeclared = client.transaction(&names[..1], |one| {
+            one.set(&names[0], b"staged")?;
+            let stranger = &names[1];
+            assert_eq!(one.get(stranger), Err(CommandError::UndeclaredKey));
+            assert_eq!(one.remove(stranger), Err(CommandError::UndeclaredKey));
+            assert_eq!(one.contains_key(stranger), Err(CommandError::UndeclaredKey));
+            one.set_keep_expiry(stranger, b"v")
         })?;
         assert_eq!(
             (undeclared, contents(fixture)?),
             (Err(CommandError::UndeclaredKey), before.clone())
         );
-        fixture.restore();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             client.transaction(&names, |all| -> Result<(), CommandError> {
                 all.set(&names[0], b"staged")?;

@@ -2,15 +2,15 @@
 
 use std::cell::Cell;
 
-use slotkeep::NodeId;
 use slotkeep::migration::{
-    ClusterHealth, Down, Facts, Kind, MoveId, Owner, Presence, Request, Route, SlotState, route,
+    ClusterHealth, Down, Facts, Kind, Owner, Presence, Request, Route, Semantics, route,
 };
+use slotkeep::{MoveId, NodeId, SlotState};
 
 const TABLE: &str = include_str!("data/routing.txt");
 
 /// The columns between the row's number and its outcome, and the words of each.
-const COLUMNS: [(&str, &[&str]); 11] = [
+const COLUMNS: [(&str, &[&str]); 12] = [
     ("slots", &["none", "one", "many"]),
     ("kind", &["read", "write", "migrate", "pubsub"]),
     ("health", &["ok", "nothing", "reads", "pubsub", "both"]),
@@ -22,6 +22,7 @@ const COLUMNS: [(&str, &[&str]); 11] = [
     ("replica", &["no", "yes"]),
     ("readonly", &["no", "yes"]),
     ("trimming", &["no", "yes"]),
+    ("as", &["pull", "redis"]),
 ];
 
 /// The cell `*`. No column has eight words, so no list of words makes this set.
@@ -161,7 +162,7 @@ fn every_swap_of_adjacent_rows_that_matters_is_noticed() {
             noticed.push(format!("{}-{}", first.name, second.name));
         }
     }
-    assert_eq!(noticed, ["2-3", "3-4", "6-7", "10-11", "13-14", "14-15"]);
+    assert_eq!(noticed, ["2-3", "3-4", "6-7", "own-9", "own-11", "13-14", "14-15"]);
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn the_unchanged_table_can_be_read() {
     let rows = read_table(TABLE).unwrap();
     let mut names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     names.dedup();
-    let expected = "1 2 3 4 5 6 7 own 8 9 10 11 12 13 14 15";
+    let expected = "1 2 3 4 5 6 7 own 8 own 9 10 own 11 12 13 14 15";
     assert_eq!(names.join(" "), expected);
 }
 
@@ -310,10 +311,12 @@ fn bit(column: usize, word: &str) -> Result<u8, String> {
 }
 
 /// The outcomes by their words, with the nodes and the move of the combinations.
-fn outcomes() -> [(&'static str, Route); 10] {
+fn outcomes() -> [(&'static str, Route); 12] {
     [
         ("serve", Route::Serve),
         ("pull-back", Route::PullBack { target: peer(), id: MOVE }),
+        ("pull-out", Route::Pull { source: me(), target: peer(), id: MOVE }),
+        ("pull-in", Route::Pull { source: peer(), target: me(), id: MOVE }),
         ("ask", Route::Ask { target: peer(), id: MOVE }),
         ("moved", Route::Moved { owner: other_owner() }),
         ("try-again", Route::TryAgain),
@@ -323,6 +326,11 @@ fn outcomes() -> [(&'static str, Route); 10] {
         ("cluster-down", Route::ClusterDown(Down::Cluster)),
         ("read-only", Route::ClusterDown(Down::ReadOnly)),
     ]
+}
+
+/// The node that is asked.
+fn me() -> NodeId {
+    NodeId::new(2).unwrap()
 }
 
 /// The other node of the move that is open here.
@@ -351,6 +359,8 @@ fn combinations() -> Vec<Combination> {
     ];
     let mut all = vec![Combination {
         facts: Facts {
+            node: me(),
+            semantics: Semantics::Pull,
             request: Request::NoKeys,
             kind: Kind::Read,
             owner: Owner::None,
@@ -378,6 +388,8 @@ fn combinations() -> Vec<Combination> {
     vary(&mut all, &[false, true], |it, replica| it.facts.replica_of_owner = replica);
     vary(&mut all, &[false, true], |it, readonly| it.facts.readonly = readonly);
     vary(&mut all, &[false, true], |it, trimming| it.facts.trimming = trimming);
+    let semantics = [Semantics::Pull, Semantics::Redis];
+    vary(&mut all, &semantics, |it, semantics| it.facts.semantics = semantics);
     vary(&mut all, &presences(), |it, presence| it.presence = presence);
     for combination in &mut all {
         combination.words = words(&combination.facts, combination.presence);
@@ -459,6 +471,10 @@ fn words(facts: &Facts, presence: Presence) -> Cells {
         yes_or_no(facts.replica_of_owner),
         yes_or_no(facts.readonly),
         yes_or_no(facts.trimming),
+        match facts.semantics {
+            Semantics::Pull => "pull",
+            Semantics::Redis => "redis",
+        },
     ];
     std::array::from_fn(|column| bit(column, words[column]).unwrap())
 }

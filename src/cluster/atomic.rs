@@ -18,8 +18,8 @@ impl<V: Value + ?Sized> Client<V> {
     /// Reads several keys of one slot at one instant, in their order.
     ///
     /// # Errors
-    /// [`Error::CrossSlot`], [`Error::TryAgain`] while a move splits the keys, [`Error::NoKeys`],
-    /// [`Error::TooManyKeys`]; see [`Error`].
+    /// [`Error::CrossSlot`], [`Error::NoKeys`], [`Error::TooManyKeys`]; [`Error::TryAgain`] to a
+    /// client of [`Semantics::Redis`](crate::Semantics); see [`Error`].
     pub fn mget(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Handle<V>>>, Error> {
         let (slot, keys) = self.keys_of_one_slot(keys)?;
         self.call(slot, GetAll { keys: keys.into() })
@@ -29,8 +29,7 @@ impl<V: Value + ?Sized> Client<V> {
     /// one key the later one stays.
     ///
     /// # Errors
-    /// [`Error::CrossSlot`], [`Error::TryAgain`] while a move splits the keys, [`Error::NoKeys`],
-    /// [`Error::TooManyKeys`]; see [`Error`]. Nothing was written.
+    /// As [`mget`](Self::mget). Nothing was written.
     pub fn mset<'v, K: AsRef<[u8]>>(
         &self,
         entries: impl IntoIterator<Item = (K, V::Source<'v>)>,

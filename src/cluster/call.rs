@@ -9,14 +9,16 @@ use crate::limits::REDIRECTS_BEFORE_GATE;
 use crate::limits::REDIRECTS_MAX;
 use crate::limits::TRY_AGAIN_RETRIES;
 use crate::migration::Down;
-use crate::migration::MoveId;
 use crate::migration::Route;
 use crate::node::Asking;
 use crate::node::Attempt;
 use crate::node::Attempted;
 use crate::node::Executed;
+use crate::node::Pull;
 use crate::node::Redirected;
+use crate::node::Way;
 use crate::shard::Value;
+#[cfg(feature = "testing")]
 use crate::slot::Slot;
 use crate::sync::back_off;
 use crate::time::Clock;
@@ -30,13 +32,11 @@ pub(crate) struct Call<'c, V: Value + ?Sized, O> {
     operation: Option<O>,
     attempt: Attempt,
     at: NodeId,
-    /// The next step pulls the keys back from this node, under this move.
-    pull: Option<(NodeId, MoveId)>,
+    /// The next step pulls the keys together.
+    pull: Option<Pull>,
     redirects: u32,
     try_agains: u32,
     asked_around: bool,
-    /// TRYAGAIN ends the call at once: the caller goes on key by key.
-    whole_or_split: bool,
     /// Until when the call waits out `TRYAGAIN`, once it does.
     wait_until: Option<u64>,
     gate: Option<GatePass<'c>>,
@@ -51,15 +51,11 @@ where
     O: Operation<V> + Send,
     O::Output: Send,
 {
+    /// A call of which nobody has been asked yet.
+    #[cfg(feature = "testing")]
     pub(crate) fn new(client: &'c Client<V>, slot: Slot, operation: O) -> Self {
         let (first, attempt) = (client.first_node(slot), client.attempt(slot, client.patience));
         Self { operation: Some(operation), ..Self::at(client, first, attempt) }
-    }
-
-    /// A call that answers TRYAGAIN without trying again.
-    pub(crate) fn whole_or_split(mut self) -> Self {
-        self.whole_or_split = true;
-        self
     }
 
     /// A call whose first attempt, at this node, is being made.
@@ -73,7 +69,6 @@ where
             redirects: 0,
             try_agains: 0,
             asked_around: false,
-            whole_or_split: false,
             wait_until: None,
             gate: None,
         }
@@ -118,14 +113,14 @@ where
     pub(crate) fn step(&mut self) -> Option<Ended<O, O::Output>> {
         let operation = self.operation.take()?;
         let roster = &self.client.roster;
-        let member = roster.known(self.at);
-        let executed = match self.pull.take() {
-            None => roster.execute(member, self.attempt, operation),
-            Some((target, id)) => {
-                let members = (member, roster.known(target));
-                roster.execute_pulled(members, id, self.attempt, operation)
-            }
+        let Some(pull) = self.pull.take() else {
+            let executed = roster.execute(roster.known(self.at), self.attempt, operation);
+            return self.take(executed);
         };
+        let executed = roster.execute_pull(self.at, pull, self.attempt, operation);
+        if let Ok(Executed::Done(_)) = executed {
+            self.at = pull.runs_at();
+        }
         self.take(executed)
     }
 
@@ -140,9 +135,13 @@ where
                 Ok(()) => self.go_on(operation),
                 Err(error) => Some(Err((error, operation))),
             },
-            Ok(Executed::Pull(target, id, operation)) => {
-                self.trace(Answer::PullBack { target });
-                self.pull = Some((target, id));
+            Ok(Executed::Pull(pull, operation)) => {
+                let Pull { source, target, way, .. } = pull;
+                self.trace(match way {
+                    Way::Forth => Answer::Pull { source, target },
+                    Way::Back => Answer::PullBack { target },
+                });
+                self.pull = Some(pull);
                 self.go_on(operation)
             }
             Ok(Executed::Again(operation)) => {
@@ -191,7 +190,7 @@ where
             Route::CrossSlot => Err(Error::CrossSlot),
             Route::ClusterDown(reason) => self.down(reason),
             // `execute` runs these itself.
-            Route::Serve | Route::PullBack { .. } => Ok(()),
+            Route::Serve | Route::Pull { .. } | Route::PullBack { .. } => Ok(()),
         }
     }
 
@@ -218,9 +217,6 @@ where
         self.gate = None;
         self.redirects = 0;
         self.try_agains += 1;
-        if self.whole_or_split {
-            return Err(Error::TryAgain { slot });
-        }
         if self.try_agains > TRY_AGAIN_RETRIES {
             let now = self.client.roster.clock.nanos();
             let wait_until = *self

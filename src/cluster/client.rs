@@ -12,6 +12,7 @@ use crate::cluster::trace::Trace;
 use crate::command::CommandError;
 use crate::command::Operation;
 use crate::error::Error;
+use crate::migration::Semantics;
 use crate::node::Asking;
 use crate::node::Attempt;
 use crate::node::Member;
@@ -25,8 +26,8 @@ use crate::topology::NodeId;
 use crate::topology::SlotMap;
 use crate::worker::Patience;
 
-/// A client of a cluster, like one of a Redis Cluster: it keeps a slot map, follows MOVED and ASK,
-/// and repeats after TRYAGAIN.
+/// A client of a cluster, like one of a Redis Cluster: it keeps a slot map, and follows MOVED and
+/// ASK. A call on several keys that a move splits has them pulled together.
 ///
 /// Cheap to clone; clones share the slot map. Calls run on the calling thread, under the token of
 /// the key's shard, and wait for that token only, so async code may call them. In strict mode they
@@ -37,6 +38,7 @@ pub struct Client<V: Value + ?Sized = [u8]> {
     pub(crate) roster: Arc<Roster<V>>,
     pub(crate) map: Arc<ClientMap>,
     pub(crate) patience: Patience,
+    pub(crate) semantics: Semantics,
     /// How long a call waits out `TRYAGAIN`.
     pub(crate) waiting: Duration,
     pub(crate) trace: Option<Trace>,
@@ -49,6 +51,7 @@ impl<V: Value + ?Sized> Clone for Client<V> {
             roster: Arc::clone(&self.roster),
             map: Arc::clone(&self.map),
             patience: self.patience,
+            semantics: self.semantics,
             waiting: self.waiting,
             trace: self.trace.clone(),
         }
@@ -76,7 +79,15 @@ impl<V: Value + ?Sized> Client<V> {
     pub(crate) fn new(life: Arc<Lifeline<V>>) -> Self {
         let roster = Arc::clone(&life.0);
         let map = Arc::new(ClientMap::of(&roster.truth));
-        Self { life, roster, map, patience: Patience::Wait, waiting: Duration::ZERO, trace: None }
+        Self {
+            life,
+            roster,
+            map,
+            patience: Patience::Wait,
+            semantics: Semantics::Pull,
+            waiting: Duration::ZERO,
+            trace: None,
+        }
     }
 
     /// A client with a slot map of its own, as fresh as a new one's.
@@ -92,8 +103,38 @@ impl<V: Value + ?Sized> Client<V> {
         Self { patience: Patience::Try, ..self.clone() }
     }
 
-    /// A client whose calls wait up to `limit` for keys that a move splits, with growing pauses,
-    /// before they answer [`Error::TryAgain`]. Others repeat a few times without pause.
+    /// A client with the answers of Redis, or with the engine's, which a new client has.
+    ///
+    /// Under [`Semantics::Redis`] a call on several keys that a move splits gets TRYAGAIN or ASK,
+    /// as from a real server. It repeats a few times without pause, or for as long as
+    /// [`waiting`](Self::waiting) says, and then answers [`Error::TryAgain`]. Batches go key by
+    /// key, as pipelines of real clients do.
+    ///
+    /// # Examples
+    /// ```
+    /// use slotkeep::{Cluster, Error, Semantics, SetSlot, Slot};
+    /// # fn main() -> Result<(), Error> {
+    /// let cluster = Cluster::builder().nodes(2).build()?;
+    /// let (client, slot) = (cluster.client(), Slot::of("{b}"));
+    /// let (source, target) = (&cluster.nodes()[0], &cluster.nodes()[1]);
+    /// target.set_slot(slot, SetSlot::Importing { source: source.id() })?;
+    /// source.set_slot(slot, SetSlot::Migrating { target: target.id() })?;
+    /// // Two new keys in a slot that moves: no server of a real cluster takes them.
+    /// let entries = [("{b}:1", &b"v"[..]), ("{b}:2", b"v")];
+    /// let as_redis = client.with_semantics(Semantics::Redis);
+    /// assert_eq!(as_redis.mset(entries), Err(Error::TryAgain { slot }));
+    /// client.mset(entries)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_semantics(&self, semantics: Semantics) -> Self {
+        Self { semantics, ..self.clone() }
+    }
+
+    /// A client of [`Semantics::Redis`] whose calls wait up to `limit` for keys that a move splits,
+    /// with growing pauses, before they answer [`Error::TryAgain`]. Calls of other clients have
+    /// nothing to wait for, so there it changes nothing.
     #[must_use]
     pub fn waiting(&self, limit: Duration) -> Self {
         Self { waiting: limit, ..self.clone() }
@@ -181,21 +222,12 @@ impl<V: Value + ?Sized> Client<V> {
         Call::begin(self, attempt, operation).map_err(|(error, _)| error)
     }
 
-    /// [`run`](Self::run) that answers TRYAGAIN at once.
-    pub(crate) fn run_whole<O>(&self, slot: Slot, operation: O) -> Ended<O, O::Output>
-    where
-        O: Operation<V> + Send,
-        O::Output: Send,
-    {
-        Call::new(self, slot, operation).whole_or_split().run()
-    }
-
     /// How the first attempt of a call is made.
     #[inline]
     pub(crate) fn attempt(&self, slot: Slot, patience: Patience) -> Attempt {
         let early = self.roster.faults.has(Fault::NowBeforeToken);
         let early = early.then(|| self.roster.now().nanos());
-        Attempt { slot, asking: Asking::No, patience, early }
+        Attempt { slot, asking: Asking::No, semantics: self.semantics, patience, early }
     }
 
     /// [`run`](Self::run) for operations that nobody wants back.

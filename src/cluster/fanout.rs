@@ -4,21 +4,20 @@ use crate::cluster::Client;
 use crate::cluster::client::check_value;
 use crate::command::Get;
 use crate::command::GetAll;
-use crate::command::Operation;
-use crate::command::Remove;
 use crate::command::RemoveAll;
 use crate::command::SetAll;
 use crate::error::Error;
 use crate::limits::BATCH_KEYS_MAX;
 use crate::limits::BATCH_WINDOW;
+use crate::migration::Semantics;
 use crate::shard::Handle;
 use crate::shard::Key;
 use crate::shard::Value;
 use crate::shard::prefetch_read;
 
 impl<V: Value + ?Sized> Client<V> {
-    /// Reads any keys, in their order. The keys of one slot are read at one instant, unless a move
-    /// splits them: then one by one.
+    /// Reads any keys, in their order. The keys of one slot are read at one instant; by a client of
+    /// [`Semantics::Redis`] one by one.
     ///
     /// # Errors
     /// The first error that a slot answered; see [`Error`].
@@ -26,33 +25,23 @@ impl<V: Value + ?Sized> Client<V> {
         let keys = self.hash_all(keys)?;
         let mut found: Vec<Option<Handle<V>>> = vec![None; keys.len()];
         self.each_slot(&keys, |group, places| {
-            let one = |key: Key<'_>| self.call(key.slot, Get { key });
-            if let [place] = places {
-                found[*place] = one(group[0])?;
+            if let ([key], [place]) = (group, places) {
+                found[*place] = self.call(key.slot, Get { key: *key })?;
                 return Ok(());
             }
-            match self.whole(group, GetAll { keys: group.into() }) {
-                Ok(values) => {
-                    places.iter().zip(values).for_each(|(&place, value)| found[place] = value);
-                }
-                Err(Error::TryAgain { .. }) => {
-                    for (&place, &key) in places.iter().zip(group) {
-                        found[place] = one(key)?;
-                    }
-                }
-                Err(error) => return Err(error),
-            }
+            let values = self.call(group[0].slot, GetAll { keys: group.into() })?;
+            places.iter().zip(values).for_each(|(&place, value)| found[place] = value);
             Ok(())
         })?;
         Ok(found)
     }
 
-    /// Writes any keys and clears their deadlines. The keys of one slot are written at one instant,
-    /// unless a move splits them: then one by one. Of two values of one key the later one stays.
+    /// Writes any keys and clears their deadlines. The keys of one slot are written at one instant;
+    /// by a client of [`Semantics::Redis`] one by one. Of two values of one key the later stays.
     ///
     /// # Errors
-    /// The first error that a slot answered; the slots before it, in ascending order, are written,
-    /// and perhaps some keys of its own. Repeating the call is harmless. See [`Error`].
+    /// The first error that a slot answered; what comes before it, in ascending order of the slots,
+    /// is written. Repeating the call is harmless. See [`Error`].
     pub fn set_many<'v, K: AsRef<[u8]>>(
         &self,
         entries: impl IntoIterator<Item = (K, V::Source<'v>)>,
@@ -64,52 +53,24 @@ impl<V: Value + ?Sized> Client<V> {
         let mut values: Vec<_> = values.into_iter().map(Some).collect();
         self.each_slot(&keys, |group, places| {
             let values = places.iter().filter_map(|&place| values[place].take()).collect();
-            let set = SetAll { keys: group.into(), values };
-            match self.run_whole(group[0].slot, set) {
-                Ok(()) => Ok(()),
-                Err((Error::TryAgain { .. }, set)) => {
-                    let singles = set.keys.iter().zip(set.values);
-                    singles.into_iter().try_for_each(|(key, value)| {
-                        let keys = std::slice::from_ref(key).into();
-                        self.call(key.slot, SetAll { keys, values: vec![value] })
-                    })
-                }
-                Err((error, _)) => Err(error),
-            }
+            self.call(group[0].slot, SetAll { keys: group.into(), values })
         })
     }
 
-    /// Removes any keys; how many were there. The keys of one slot are removed at one instant,
-    /// unless a move splits them: then one by one.
+    /// Removes any keys; how many were there. The keys of one slot are removed at one instant; by a
+    /// client of [`Semantics::Redis`] one by one.
     ///
     /// # Errors
-    /// The first error that a slot answered; the slots before it, in ascending order, are removed,
-    /// and perhaps some keys of its own. Repeating the call is harmless. See [`Error`].
+    /// The first error that a slot answered; what comes before it, in ascending order of the slots,
+    /// is removed. Repeating the call is harmless. See [`Error`].
     pub fn remove_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<usize, Error> {
         let keys = self.hash_all(keys)?;
         let mut count = 0;
         self.each_slot(&keys, |group, _| {
-            match self.whole(group, RemoveAll { keys: group.into() }) {
-                Ok(removed) => count += removed,
-                Err(Error::TryAgain { .. }) => {
-                    for &key in group {
-                        count += usize::from(self.call(key.slot, Remove { key })?);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
+            count += self.call(group[0].slot, RemoveAll { keys: group.into() })?;
             Ok(())
         })?;
         Ok(count)
-    }
-
-    /// Runs an operation on all keys of a slot, or hears at once that a move splits them.
-    fn whole<O>(&self, group: &[Key<'_>], operation: O) -> Result<O::Output, Error>
-    where
-        O: Operation<V> + Send,
-        O::Output: Send,
-    {
-        self.run_whole(group[0].slot, operation).map_err(|(error, _)| error)
     }
 
     fn hash_all<'k>(&self, keys: &'k [impl AsRef<[u8]>]) -> Result<Vec<Key<'k>>, Error> {
@@ -120,7 +81,8 @@ impl<V: Value + ?Sized> Client<V> {
     }
 
     /// Visits the keys slot by slot, ascending, with their places in the call, in the order of the
-    /// call; prefetches the headers of the slots that come next.
+    /// call; prefetches the headers of the slots that come next. As in Redis, where a move may
+    /// split the keys of a slot, each key is visited alone.
     fn each_slot<'k>(
         &self,
         keys: &[Key<'k>],
@@ -135,7 +97,8 @@ impl<V: Value + ?Sized> Client<V> {
         };
         sorted.iter().take(BATCH_WINDOW).for_each(prefetch);
         let mut start = 0;
-        for group in sorted.chunk_by(|one, next| one.slot == next.slot) {
+        let together = self.semantics == Semantics::Pull;
+        for group in sorted.chunk_by(|one, next| together && one.slot == next.slot) {
             let end = start + group.len();
             let ahead = (start + BATCH_WINDOW)..(end + BATCH_WINDOW);
             sorted.iter().take(ahead.end).skip(ahead.start).for_each(prefetch);

@@ -79,8 +79,10 @@ pub struct Counters {
     pub wakeups: u64,
     /// MOVED and ASK answers that clients followed.
     pub redirects: u64,
-    /// TRYAGAIN answers that clients got.
+    /// TRYAGAIN answers that clients of [`Semantics::Redis`](crate::Semantics) got.
     pub try_agains: u64,
+    /// Operations whose keys were pulled together before they ran.
+    pub pulls: u64,
 }
 
 impl Cluster<[u8]> {
@@ -158,6 +160,7 @@ impl<V: Value + ?Sized> Cluster<V> {
             wakeups: workers.iter().map(|worker| worker.wakeup_count()).sum(),
             redirects: roster.answers.redirects(),
             try_agains: roster.answers.try_agains(),
+            pulls: roster.answers.pulls(),
         }
     }
 

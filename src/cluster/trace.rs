@@ -40,8 +40,17 @@ pub enum Answer {
         /// The move.
         id: MoveId,
     },
-    /// The keys are split between two nodes.
+    /// The keys are split between two nodes; only to calls of
+    /// [`Semantics::Redis`](crate::Semantics).
     TryAgain,
+    /// The keys have to be pulled to the target of a move first. The call runs there, which is the
+    /// next hop.
+    Pull {
+        /// The source.
+        source: NodeId,
+        /// The target.
+        target: NodeId,
+    },
     /// The keys have to be pulled back from the target of an aborted move first.
     PullBack {
         /// The target.

@@ -7,7 +7,9 @@ mod route;
 mod setslot;
 mod state;
 
-pub use route::{ClusterHealth, Down, Facts, Kind, Owner, Presence, Request, Route, route};
+pub use route::{
+    ClusterHealth, Down, Facts, Kind, Owner, Presence, Request, Route, Semantics, route,
+};
 pub use setslot::SetSlotError;
 pub use state::{MoveId, SlotState};
 

@@ -1,4 +1,4 @@
-//! Serve, MOVED, ASK, TRYAGAIN, CROSSSLOT or CLUSTERDOWN, from facts alone.
+//! Serve, pull, MOVED, ASK, TRYAGAIN, CROSSSLOT or CLUSTERDOWN, from facts alone.
 
 use crate::migration::MoveId;
 use crate::migration::SlotState;
@@ -64,6 +64,19 @@ pub struct Presence {
     pub multi: bool,
 }
 
+/// What becomes of a request with several keys, not all of which are on the side of a move that it
+/// asks.
+///
+/// The first one is named after all in which its answers differ from those of Redis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Semantics {
+    /// The keys are pulled to the target of the move, and the request is served there.
+    #[default]
+    Pull,
+    /// As in Redis: TRYAGAIN or ASK, until the move has gone on.
+    Redis,
+}
+
 /// Everything the decision depends on, but for the presence of keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(
@@ -71,6 +84,10 @@ pub struct Presence {
     reason = "independent facts, as the specification has them"
 )]
 pub struct Facts {
+    /// This node.
+    pub node: NodeId,
+    /// What becomes of keys that a move splits.
+    pub semantics: Semantics,
     /// The slots of the request's keys.
     pub request: Request,
     /// What the request is.
@@ -115,6 +132,15 @@ pub enum Route {
         /// The move.
         id: MoveId,
     },
+    /// Run it on the target of the move, once the keys that are at the source were pulled there.
+    Pull {
+        /// The source of the move.
+        source: NodeId,
+        /// The target of the move.
+        target: NodeId,
+        /// The move.
+        id: MoveId,
+    },
     /// Ask the target of the move once, with ASKING.
     Ask {
         /// The target of the move.
@@ -146,16 +172,19 @@ pub enum Route {
 /// | 3 | the slot has no owner | CLUSTERDOWN, not served |
 /// | 4-6 | the cluster is down and the request may not pass | CLUSTERDOWN |
 /// | 7 | an open slot, and MIGRATE | serve |
-/// | 8 | migrating, some keys here and some not | TRYAGAIN |
+/// | 8 | as in Redis; migrating, some keys here and some not | TRYAGAIN |
+/// | own | migrating, several keys, some not here | pull |
 /// | 9 | migrating, no key here | ASK |
-/// | 10 | importing, ASKING, several keys, some not here | TRYAGAIN |
+/// | 10 | as in Redis; importing, ASKING, several keys, some not here | TRYAGAIN |
+/// | own | importing, ASKING, several keys, some not here | pull |
 /// | 11 | importing, ASKING | serve |
 /// | 12 | a replica of the owner, READONLY, and no write | serve |
 /// | 13 | mine, a write, and the slot is being trimmed | TRYAGAIN |
 /// | 14 | mine | serve |
 /// | 15 | otherwise | MOVED |
 ///
-/// Of our own is one row before 8: a source that aborts a move pulls back what is missing.
+/// Rows 8 and 10 are those of [`Semantics::Redis`], and the two that pull of [`Semantics::Pull`].
+/// Of our own is one row more, before 8: a source that aborts a move pulls back what is missing.
 /// `presence` is asked at most once, and only when the slot is open here.
 pub fn route(facts: &Facts, presence: impl FnOnce() -> Presence) -> Route {
     match facts.request {
@@ -187,15 +216,19 @@ fn refused_while_down(facts: &Facts) -> Option<Down> {
     }
 }
 
-/// Rows 7 to 11, and the row of an aborting source.
+/// Rows 7 to 11, and our own.
 fn route_open_slot(facts: &Facts, presence: impl FnOnce() -> Presence) -> Option<Route> {
     let mine = facts.owner == Owner::Me;
+    let pulls = facts.semantics == Semantics::Pull;
     match facts.state {
         SlotState::Migrating { target, id } if mine => match facts.kind {
             Kind::Migrate => Some(Route::Serve),
             Kind::ShardedPubSub => None,
             Kind::Read | Kind::Write => match presence() {
                 Presence { missing: 0, .. } => None,
+                Presence { multi: true, .. } if pulls => {
+                    Some(Route::Pull { source: facts.node, target, id })
+                }
                 Presence { present: 0, .. } => Some(Route::Ask { target, id }),
                 Presence { .. } => Some(Route::TryAgain),
             },
@@ -207,15 +240,15 @@ fn route_open_slot(facts: &Facts, presence: impl FnOnce() -> Presence) -> Option
                 (presence().missing > 0).then_some(Route::PullBack { target, id })
             }
         },
-        SlotState::Importing { .. } => match facts.kind {
+        SlotState::Importing { source, id } => match facts.kind {
             Kind::Migrate => Some(Route::Serve),
             _ if !facts.asking => None,
             Kind::ShardedPubSub => Some(Route::Serve),
-            Kind::Read | Kind::Write => {
-                let counted = presence();
-                let split = counted.multi && counted.missing > 0;
-                Some(if split { Route::TryAgain } else { Route::Serve })
-            }
+            Kind::Read | Kind::Write => Some(match presence() {
+                Presence { missing: 0, .. } | Presence { multi: false, .. } => Route::Serve,
+                Presence { .. } if pulls => Route::Pull { source, target: facts.node, id },
+                Presence { .. } => Route::TryAgain,
+            }),
         },
         SlotState::Stable
         | SlotState::Migrating { .. }

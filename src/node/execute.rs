@@ -10,27 +10,22 @@ use crate::migration::Owner;
 use crate::migration::Presence;
 use crate::migration::Request;
 use crate::migration::Route;
+use crate::migration::Semantics;
 use crate::migration::SlotState;
-use crate::migration::check_pull_back;
 use crate::migration::route;
 use crate::node::Member;
+use crate::node::Pull;
 use crate::node::Roster;
+use crate::node::Way;
 use crate::node::member::state_of;
-use crate::node::pair::lock_pair;
-use crate::node::pair::try_lock_pair;
-use crate::shard::Batch;
 use crate::shard::Body;
 use crate::shard::Dropped;
-use crate::shard::Existing;
 use crate::shard::Hold;
 use crate::shard::Key;
-use crate::shard::Transfer;
 use crate::shard::Value;
-use crate::shard::transfer;
 use crate::slot::Slot;
 use crate::testing::Fault;
 use crate::time::Now;
-use crate::topology::NodeId;
 use crate::topology::SlotOwner;
 use crate::worker::Patience;
 use crate::worker::WorkerError;
@@ -48,6 +43,7 @@ pub(crate) enum Asking {
 pub(crate) struct Attempt {
     pub(crate) slot: Slot,
     pub(crate) asking: Asking,
+    pub(crate) semantics: Semantics,
     pub(crate) patience: Patience,
     /// The clock's reading before the token, for the fault of that name.
     pub(crate) early: Option<u64>,
@@ -65,8 +61,8 @@ pub(crate) struct Redirected {
 pub(crate) enum Executed<O, T> {
     Done(T),
     Redirect(Redirected, O),
-    /// The keys have to be pulled back from the target first, under both tokens.
-    Pull(NodeId, MoveId, O),
+    /// The keys have to be pulled together first, under both tokens.
+    Pull(Pull, O),
     /// The slot's state has changed; the same node is to be asked again.
     Again(O),
 }
@@ -101,7 +97,7 @@ impl<V: Value + ?Sized> Roster<V> {
     }
 
     /// Sends an attempt to the shard's worker. What was not run comes back.
-    fn on_worker<O, T>(
+    pub(super) fn on_worker<O, T>(
         member: &Member<V>,
         attempt: Attempt,
         operation: O,
@@ -163,7 +159,7 @@ impl<V: Value + ?Sized> Roster<V> {
     }
 
     #[inline]
-    fn count_lent(&self, hold: &mut Hold<'_, V>) {
+    pub(super) fn count_lent(&self, hold: &mut Hold<'_, V>) {
         if !self.strict {
             hold.count_lent();
         }
@@ -187,7 +183,12 @@ impl<V: Value + ?Sized> Roster<V> {
                 member.release(attempt.slot, hold);
                 Executed::Done(output)
             }
-            Route::PullBack { target, id } => Executed::Pull(target, id, operation),
+            Route::PullBack { target, id } => {
+                Executed::Pull(Pull { source: member.id, target, id, way: Way::Back }, operation)
+            }
+            Route::Pull { source, target, id } => {
+                Executed::Pull(Pull { source, target, id, way: Way::Forth }, operation)
+            }
             route @ (Route::Ask { .. }
             | Route::Moved { .. }
             | Route::TryAgain
@@ -222,6 +223,8 @@ impl<V: Value + ?Sized> Roster<V> {
             ClusterHealth::Down { reads_allowed, pubsub_allowed: true }
         };
         Facts {
+            node: member.id,
+            semantics: attempt.semantics,
             request: Request::OneSlot,
             kind: match access {
                 Access::Read => Kind::Read,
@@ -243,55 +246,6 @@ impl<V: Value + ?Sized> Roster<V> {
             Asking::No => self.faults.has(Fault::NoAskingCheck),
             Asking::Move(id) => state.move_id() == Some(id) || self.faults.has(Fault::AskWithoutId),
         }
-    }
-
-    /// Pulls the operation's keys back from the target of an aborted move and runs it on the
-    /// source, under both tokens.
-    pub(crate) fn execute_pulled<O>(
-        &self,
-        (source, target): (&Member<V>, &Member<V>),
-        id: MoveId,
-        attempt: Attempt,
-        operation: O,
-    ) -> Attempted<O, O::Output>
-    where
-        O: Operation<V> + Send,
-        O::Output: Send,
-    {
-        if let Err(error) = self.expect_open() {
-            return Err((error, operation));
-        }
-        let run = |attempt: Attempt, operation: O| {
-            let mut dropped = Dropped::new();
-            let holds = match attempt.patience {
-                Patience::Wait => Some(lock_pair(source, target, attempt.slot)),
-                Patience::Try => try_lock_pair(source, target, attempt.slot),
-            };
-            let Some((mut at_source, mut at_target)) = holds else {
-                return Err((WorkerError::Busy, operation));
-            };
-            let now = self.now();
-            let source_side = source.marks(attempt.slot, &at_source);
-            let target_side = target.marks(attempt.slot, &at_target);
-            if check_pull_back(&source_side, &target_side, id).is_err() {
-                return Ok(Executed::Again(operation));
-            }
-            let named = (Batch::Named(operation.keys()), Existing::Refuse);
-            let (from, to) = (&mut at_target.shard, &mut at_source.shard);
-            if let Transfer::Moved(returned) = transfer(from, to, named, &now, &mut dropped) {
-                self.moves.change(id, |record| record.keys_returned += returned as u64);
-            }
-            drop(at_target);
-            let output = operation.run(&mut at_source.shard, &now, &mut dropped);
-            self.count_lent(&mut at_source);
-            source.release(attempt.slot, at_source);
-            drop(dropped);
-            Ok(Executed::Done(output))
-        };
-        if self.strict {
-            return Self::on_worker(source, attempt, operation, run);
-        }
-        run(attempt, operation)
     }
 
     /// The fault of that name: what an earlier hold says of the slot.
@@ -328,6 +282,7 @@ mod tests {
     use crate::node::RosterOptions;
     use crate::node::member::set_state;
     use crate::sync::Arc;
+    use crate::topology::NodeId;
 
     fn two_nodes() -> Arc<Roster<[u8]>> {
         let roster = Arc::new(Roster::new(RosterOptions::of_unit_tests()));
@@ -365,7 +320,8 @@ mod tests {
                 set_state(&mut hold, state);
                 assert_eq!(state_of(&hold), state, "a header keeps every mark");
                 for asking in [Asking::No, Asking::Move(id), Asking::Move(MoveId::new(8))] {
-                    let attempt = Attempt { slot, asking, patience: Patience::Wait, early: None };
+                    let (semantics, patience) = (Semantics::Pull, Patience::Wait);
+                    let attempt = Attempt { slot, asking, semantics, patience, early: None };
                     for access in [Access::Read, Access::Write] {
                         let facts = roster.facts(member, attempt, access, &hold);
                         let present = Presence { missing: 1, present: 0, multi: false };

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::command::Access;
 use crate::limits::CONFLICTS_KEPT_MAX;
 use crate::migration::MoveId;
 use crate::migration::Side;
@@ -91,6 +92,11 @@ impl<V: Value + ?Sized> Member<V> {
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
         self.view.is_full() || !self.full_coverage.load(Ordering::Relaxed)
+    }
+
+    /// Whether the state of the cluster lets a request pass.
+    pub(crate) fn serves(&self, access: Access) -> bool {
+        self.is_up() || (access == Access::Read && self.reads_when_down())
     }
 
     pub(crate) fn cluster_state(&self) -> ClusterState {

@@ -12,6 +12,7 @@ mod member;
 mod migrate;
 mod moves;
 mod pair;
+mod pull;
 mod roster;
 mod setslot;
 mod slots;
@@ -32,6 +33,7 @@ pub use slots::BumpEpoch;
 pub(crate) use bus::Message;
 pub(crate) use execute::{Asking, Attempt, Attempted, Executed, Redirected};
 pub(crate) use member::{Member, state_of};
+pub(crate) use pull::{Pull, Way};
 pub(crate) use roster::{Roster, RosterOptions, WorkerPlan};
 
 use std::fmt;

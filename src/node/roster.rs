@@ -103,11 +103,12 @@ pub(crate) struct Roster<V: Value + ?Sized> {
     joining: Mutex<Joining>,
 }
 
-/// How often clients were sent on.
+/// How often calls were not served at once.
 #[derive(Default)]
 pub(crate) struct Answers {
     redirects: AtomicU64,
     try_agains: AtomicU64,
+    pulls: AtomicU64,
 }
 
 impl Answers {
@@ -119,12 +120,20 @@ impl Answers {
         self.try_agains.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_pull(&self) {
+        self.pulls.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn redirects(&self) -> u64 {
         self.redirects.load(Ordering::Relaxed)
     }
 
     pub(crate) fn try_agains(&self) -> u64 {
         self.try_agains.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn pulls(&self) -> u64 {
+        self.pulls.load(Ordering::Relaxed)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Redirects, slots that nobody serves, keys of different slots.
 
-use slotkeep::{Answer, Cluster, Compute, Error, SetSlot, Slot, SlotRange};
+use slotkeep::{Answer, Cluster, Compute, Error, Semantics, SetSlot, Slot, SlotRange};
 
 use crate::setup::{Moving, id, open, redirect_count, slot, three_nodes, traced};
 
@@ -38,15 +38,16 @@ fn a_key_that_has_moved_costs_one_ask_however_often_it_is_read() {
 /// redis/redis#3203, #6757: one ASKING was assumed to cover a whole pipeline.
 /// redis/lettuce#321, antirez/redis-rb-cluster#4: ASK surfaced as an error of a batch.
 #[test]
-fn a_batch_over_a_moving_slot_is_followed_key_by_key() {
+fn as_in_redis_a_batch_over_a_moving_slot_is_followed_key_by_key() {
     let moving = Moving::new(20, 10);
     let mut names = moving.names.clone();
     names.extend((0..20).map(|number| format!("elsewhere:{number}")));
-    let (set, _, _) = traced(&moving.client, |client| {
+    let as_redis = moving.client.with_semantics(Semantics::Redis);
+    let (set, _, _) = traced(&as_redis, |client| {
         client.set_many(names.iter().map(|name| (name, name.as_bytes())))
     });
     set.unwrap();
-    let (values, _, hops) = traced(&moving.client, |client| client.get_many(&names));
+    let (values, _, hops) = traced(&as_redis, |client| client.get_many(&names));
     for (name, value) in names.iter().zip(values.unwrap()) {
         assert_eq!(value.as_deref(), Some(name.as_bytes()));
     }
@@ -56,6 +57,28 @@ fn a_batch_over_a_moving_slot_is_followed_key_by_key() {
         assert_eq!(hop.answer, Answer::Served);
     }
     assert!(at_target.count() > 0);
+    assert_eq!(as_redis.remove_many(&names), Ok(40));
+    assert_eq!(moving.client.len(), Ok(0));
+}
+
+/// The same reports: our batches need no ASKING, since the keys of a moving slot stay together.
+#[test]
+fn a_batch_over_a_moving_slot_pulls_its_keys_together() {
+    let moving = Moving::new(20, 10);
+    let mut names = moving.names.clone();
+    names.extend((0..20).map(|number| format!("elsewhere:{number}")));
+    let entries = names.iter().map(|name| (name, name.as_bytes()));
+    let (set, _, hops) = traced(&moving.client, |client| client.set_many(entries));
+    set.unwrap();
+    let (source, target) = (moving.source.id(), moving.target.id());
+    let of_slot: Vec<_> = hops.iter().filter(|hop| hop.slot == moving.slot).collect();
+    let answers: Vec<_> = of_slot.iter().map(|hop| (hop.node, hop.answer)).collect();
+    assert_eq!(answers, [(source, Answer::Pull { source, target }), (target, Answer::Served)]);
+    let values = moving.client.get_many(&names).unwrap();
+    for (name, value) in names.iter().zip(values) {
+        assert_eq!(value.as_deref(), Some(name.as_bytes()));
+    }
+    assert_eq!(moving.names_on(&moving.source).len(), 0);
     assert_eq!(moving.client.remove_many(&names), Ok(40));
     assert_eq!(moving.client.len(), Ok(0));
 }

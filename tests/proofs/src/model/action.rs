@@ -31,6 +31,7 @@ actions! {
     Importing = 6,
     Migrating = 10,
     Stable = 4,
+    Reopen = 4,
     NodeVerb = 10,
     MigrateBatch = 16,
     MigrateKeys = 10,

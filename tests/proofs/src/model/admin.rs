@@ -81,6 +81,19 @@ impl World<'_> {
         done && self.picture(&[slot]) != before
     }
 
+    /// An operator closes a move and opens the next one between the same nodes: whoever still has
+    /// an ASK of the first meets the second.
+    pub(super) fn reopen(&mut self) -> bool {
+        let slot = self.any_slot();
+        let is_source = |state| matches!(state, SlotState::Migrating { .. });
+        let Some(source) = self.with_state(slot, is_source) else { return false };
+        let Some(target) = self.state(source, slot).peer() else { return false };
+        let importing = SetSlot::Importing { source: self.id(source) };
+        self.verb(source, slot, SetSlot::Stable, None)
+            && self.verb(target.index(), slot, importing, None)
+            && self.verb(source, slot, SetSlot::Migrating { target }, None)
+    }
+
     pub(super) fn node_verb(&mut self) -> bool {
         let slot = self.any_slot();
         let importer = self.with_state(slot, |state| matches!(state, SlotState::Importing { .. }));

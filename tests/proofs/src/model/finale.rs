@@ -69,6 +69,7 @@ impl World<'_> {
         let counters = self.stage.cluster.counters();
         self.tally.redirects += counters.redirects;
         self.tally.try_agains += counters.try_agains;
+        self.tally.pulls += counters.pulls;
         self.tally.runs += 1;
     }
 

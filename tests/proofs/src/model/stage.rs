@@ -1,7 +1,7 @@
 //! `Stage`: the cluster, clients, keys and values of one run.
 
 use fastrand::Rng;
-use slotkeep::{Client, Cluster, NodeId, Ownership, Slot};
+use slotkeep::{Client, Cluster, NodeId, Ownership, Semantics, Slot};
 
 use crate::model::Plan;
 
@@ -13,6 +13,9 @@ const KEYS_PER_TAG: usize = 4;
 const SPARE_KEYS: usize = 2;
 /// How many values a run writes before it begins again.
 const VALUES: u32 = 512;
+
+/// The client that is answered as by Redis: it alone gets TRYAGAIN.
+pub(super) const AS_REDIS: usize = 3;
 
 /// What one run plays on. It is built first, because calls on their way borrow from it.
 #[derive(Debug)]
@@ -51,7 +54,8 @@ impl Stage {
             }
         }
         let client = cluster.client();
-        let clients = vec![client.with_own_map(), client.with_own_map(), client.clone(), client];
+        let as_redis = client.with_semantics(Semantics::Redis);
+        let clients = vec![client.with_own_map(), client.with_own_map(), client, as_redis];
         let values = (0..VALUES).map(value_text).collect();
         Self { cluster, clients, covered, slots, keys, values }
     }

@@ -17,6 +17,8 @@ pub struct Tally {
     pub redirects: u64,
     /// TRYAGAIN answers that clients got.
     pub try_agains: u64,
+    /// Calls whose keys were pulled together.
+    pub pulls: u64,
     /// Calls that ended in `TryAgain`.
     pub calls_split: u64,
     /// Calls that ended in `ClusterDown`.
@@ -52,6 +54,7 @@ impl Tally {
             ("answers", self.answers),
             ("redirects", self.redirects),
             ("try agains", self.try_agains),
+            ("pulls", self.pulls),
             ("calls split", self.calls_split),
             ("calls down", self.calls_down),
             ("verbs busy", self.verbs_busy),
@@ -66,9 +69,12 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} runs, {} steps, {} answers", self.runs, self.steps, self.answers)?;
-        let Self { redirects, try_agains, calls_split, calls_down, .. } = self;
+        let Self { redirects, try_agains, pulls, calls_split, calls_down, .. } = self;
         let Self { verbs_busy, verbs_refused, expired, .. } = self;
-        writeln!(f, "redirects {redirects}, try agains {try_agains}, expired {expired}")?;
+        writeln!(
+            f,
+            "redirects {redirects}, try agains {try_agains}, pulls {pulls}, expired {expired}"
+        )?;
         writeln!(f, "calls: split {calls_split}, down {calls_down}")?;
         writeln!(f, "verbs: busy {verbs_busy}, refused {verbs_refused}")?;
         for (action, (tried, effects)) in Action::ALL.iter().zip(&self.counts) {

@@ -236,8 +236,7 @@ impl<'a> Traffic<'a> {
         })
     }
 
-    /// Makes a call between two ticks and two readings of the clock. A call that was refused for
-    /// split keys has done nothing.
+    /// Makes a call between two ticks and two readings of the clock.
     fn record(
         &mut self,
         what: &'static str,
@@ -252,15 +251,7 @@ impl<'a> Traffic<'a> {
         let (now_high, returned) = (arena.now(), arena.tick());
         self.report.calls += 1;
         self.count_hops(&hops, split);
-        let answered = match answered {
-            Ok(answered) => answered,
-            Err(Error::TryAgain { .. }) => {
-                self.report.try_agains += 1;
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        for (key, verb, outcome) in answered {
+        for (key, verb, outcome) in answered? {
             let op = Call { verb, now_low, now_high };
             let output = Some(outcome);
             self.events.push((key, Event { client: self.number, op, output, invoked, returned }));
@@ -273,6 +264,7 @@ impl<'a> Traffic<'a> {
         let record = (split != 0).then(|| self.arena.cluster.move_record(MoveId::new(split)));
         let is_split = record.flatten().is_some_and(|record| record.phase == MovePhase::Migrating);
         let report = &mut self.report;
+        let mut pulled = false;
         for hop in hops {
             match hop.answer {
                 Answer::Ask { .. } => report.asks += 1,
@@ -280,11 +272,18 @@ impl<'a> Traffic<'a> {
                     report.moved += 1;
                     report.late_asks += u64::from(hop.asking.is_some());
                 }
-                Answer::PullBack { .. } => report.pulls += 1,
-                Answer::Served if is_split => match hop.asking {
-                    None => report.split_at_source += 1,
-                    Some(_) => report.split_at_target += 1,
-                },
+                Answer::Pull { .. } => {
+                    report.pulls += 1;
+                    pulled = true;
+                }
+                Answer::PullBack { .. } => report.pulls_back += 1,
+                Answer::Served if is_split => {
+                    if pulled || hop.asking.is_some() {
+                        report.split_at_target += 1;
+                    } else {
+                        report.split_at_source += 1;
+                    }
+                }
                 // How the call went on is counted where it shows.
                 Answer::Served
                 | Answer::TryAgain

@@ -68,9 +68,10 @@ pub struct Report {
     pub moved: u64,
     /// Calls that carried ASKING and were answered MOVED: their move had ended meanwhile.
     pub late_asks: u64,
-    /// Calls that had keys pulled back from the target of an abort.
+    /// Calls whose keys were pulled to the target of a move.
     pub pulls: u64,
-    pub try_agains: u64,
+    /// Calls that had keys pulled back from the target of an abort.
+    pub pulls_back: u64,
     /// Calls that the source served while the target held keys too.
     pub split_at_source: u64,
     /// Calls that the target served before the flip.
@@ -100,7 +101,7 @@ impl Report {
         self.moved += other.moved;
         self.late_asks += other.late_asks;
         self.pulls += other.pulls;
-        self.try_agains += other.try_agains;
+        self.pulls_back += other.pulls_back;
         self.split_at_source += other.split_at_source;
         self.split_at_target += other.split_at_target;
         self.drivers_dropped += other.drivers_dropped;

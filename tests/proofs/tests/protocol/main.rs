@@ -8,4 +8,5 @@ mod clients;
 mod handovers;
 mod keys;
 mod marks;
+mod pulls;
 mod rig;

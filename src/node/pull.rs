@@ -1,0 +1,160 @@
+//! The pull: an operation runs once the keys that it names lie on one side of their slot's move.
+
+use crate::command::Operation;
+use crate::migration::MoveId;
+use crate::migration::Route;
+use crate::migration::SlotState;
+use crate::migration::check_batch;
+use crate::migration::check_pull_back;
+use crate::node::Attempt;
+use crate::node::Attempted;
+use crate::node::Executed;
+use crate::node::Redirected;
+use crate::node::Roster;
+use crate::node::pair::lock_pair;
+use crate::node::pair::try_lock_pair;
+use crate::shard::Batch;
+use crate::shard::Dropped;
+use crate::shard::Existing;
+use crate::shard::Transfer;
+use crate::shard::Value;
+use crate::shard::transfer;
+use crate::topology::NodeId;
+use crate::worker::Patience;
+use crate::worker::WorkerError;
+
+/// The way that the named keys go, and the side on which the operation runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// From the source of an open move to its target.
+    Forth,
+    /// From the target of a move that is being aborted to its source.
+    Back,
+}
+
+/// What has to be done before an operation can run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pull {
+    pub(crate) source: NodeId,
+    pub(crate) target: NodeId,
+    pub(crate) id: MoveId,
+    pub(crate) way: Way,
+}
+
+impl Pull {
+    /// The node on which the operation runs.
+    pub(crate) fn runs_at(self) -> NodeId {
+        match self.way {
+            Way::Forth => self.target,
+            Way::Back => self.source,
+        }
+    }
+}
+
+impl<V: Value + ?Sized> Roster<V> {
+    /// Pulls the keys that an operation names to one side of their slot's move and runs it there:
+    /// under both tokens, in place or, in strict mode, on the source's worker.
+    ///
+    /// `asked` is the node whose answer this is, one of the two. When the move is not open any more
+    /// as the pull says, nothing travels and that node answers what it answers without a pull.
+    #[cold]
+    pub(crate) fn execute_pull<O>(
+        &self,
+        asked: NodeId,
+        pull: Pull,
+        attempt: Attempt,
+        operation: O,
+    ) -> Attempted<O, O::Output>
+    where
+        O: Operation<V> + Send,
+        O::Output: Send,
+    {
+        if let Err(error) = self.expect_open() {
+            return Err((error, operation));
+        }
+        let run = |attempt, operation| self.pull_here(asked, pull, attempt, operation);
+        if self.strict {
+            return Self::on_worker(self.known(pull.source), attempt, operation, run);
+        }
+        run(attempt, operation)
+    }
+
+    fn pull_here<O: Operation<V>>(
+        &self,
+        asked: NodeId,
+        pull: Pull,
+        attempt: Attempt,
+        operation: O,
+    ) -> Attempted<O, O::Output> {
+        let slot = attempt.slot;
+        let (source, target) = (self.known(pull.source), self.known(pull.target));
+        // Dropped after the holds, on whatever way out.
+        let mut dropped = Dropped::new();
+        let holds = match attempt.patience {
+            Patience::Wait => Some(lock_pair(source, target, slot)),
+            Patience::Try => try_lock_pair(source, target, slot),
+        };
+        let Some((at_source, at_target)) = holds else {
+            return Err((WorkerError::Busy, operation));
+        };
+        let now = self.now();
+        let sides = (source.marks(slot, &at_source), target.marks(slot, &at_target));
+        let legal = match pull.way {
+            // What the target would not serve after ASKING is not served by a pull either.
+            Way::Forth => {
+                target.serves(O::ACCESS) && check_batch(&sides.0, &sides.1, pull.id).is_ok()
+            }
+            Way::Back => check_pull_back(&sides.0, &sides.1, pull.id).is_ok(),
+        };
+        if !legal {
+            let state = if asked == source.id { sides.0.state } else { sides.1.state };
+            return Ok(self.answer_without_pull(asked, state, (pull, attempt), operation));
+        }
+        let (mut from, mut to, taker) = match pull.way {
+            Way::Forth => (at_source, at_target, target),
+            Way::Back => (at_target, at_source, source),
+        };
+        let named = (Batch::Named(operation.keys()), Existing::Replace);
+        let sent = transfer(&mut from.shard, &mut to.shard, named, &now, &mut dropped);
+        if let Transfer::Moved(keys @ 1..) = sent {
+            self.moves.change(pull.id, |record| match pull.way {
+                Way::Forth => record.keys_moved += keys as u64,
+                Way::Back => record.keys_returned += keys as u64,
+            });
+        }
+        // Whatever changes the marks needs the other token too, and the keys are all here: one
+        // token is enough, and a long closure holds up one side only.
+        drop(from);
+        let output = operation.run(&mut to.shard, &now, &mut dropped);
+        self.count_lent(&mut to);
+        self.answers.count_pull();
+        taker.release(slot, to);
+        // Before the output becomes the answer, which a drop that panics here would leak.
+        drop(dropped);
+        Ok(Executed::Done(output))
+    }
+
+    /// What a node answers to a request that would have been pulled, when the other side of the
+    /// move says otherwise.
+    ///
+    /// A source whose target has flipped, and which has not heard of it, goes on with ASK: the
+    /// target serves. A target that imports while its source is not migrating serves nothing. When
+    /// the mark of the node itself has changed, it is to be asked again.
+    fn answer_without_pull<O, T>(
+        &self,
+        asked: NodeId,
+        state: SlotState,
+        (pull, attempt): (Pull, Attempt),
+        operation: O,
+    ) -> Executed<O, T> {
+        let known = self.known(asked).view.get(attempt.slot);
+        let route = match (state, known.owner) {
+            (SlotState::Migrating { target, id }, _) if id == pull.id => Route::Ask { target, id },
+            (SlotState::Importing { id, .. }, Some(owner)) if id == pull.id && owner != asked => {
+                Route::Moved { owner }
+            }
+            _ => return Executed::Again(operation),
+        };
+        Executed::Redirect(Redirected { route, known }, operation)
+    }
+}

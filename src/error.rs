@@ -6,6 +6,7 @@ use thiserror::Error as ThisError;
 
 use crate::command::CommandError;
 use crate::migration::Down;
+use crate::migration::MoveId;
 use crate::node::AdminError;
 use crate::slot::Slot;
 use crate::slot::SlotError;
@@ -21,6 +22,7 @@ use crate::worker::WorkerError;
 /// | `Closed` | no | stop |
 /// | `Reentrant` | no | fix the call: no closure under a token may call, no worker may wait |
 /// | `CrossSlot` | no | fix the call: give the keys one hash tag |
+/// | `Redirected` | no | ask the node that it names; only calls by [`Client::at`] answer it |
 /// | `TryAgain` | no | retry later ([`Client::waiting`] does), or have the keys pulled together |
 /// | `ClusterDown` | no | retry later: the slot has no owner, or the node does not serve |
 /// | `TooManyRedirects` | no | look at the named nodes: their views contradict each other |
@@ -33,6 +35,7 @@ use crate::worker::WorkerError;
 /// | `Slot` | no | fix the slot, range or set |
 /// | `Build` | no | fix the builder's options |
 ///
+/// [`Client::at`]: crate::Client::at
 /// [`Client::waiting`]: crate::Client::waiting
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ThisError)]
 #[non_exhaustive]
@@ -49,6 +52,10 @@ pub enum Error {
     /// The keys hash to different slots.
     #[error("keys do not hash to the same slot")]
     CrossSlot,
+    /// The node that was asked does not serve the call. Answered only to calls by
+    /// [`Client::at`](crate::Client::at), which follow nothing.
+    #[error("{0}")]
+    Redirected(Redirect),
     /// The keys are split between the two sides of a move. Answered only to clients of
     /// [`Semantics::Redis`](crate::Semantics): for others the keys are pulled together.
     #[error("the keys of slot {slot} are split by a move")]
@@ -121,6 +128,48 @@ pub enum Error {
     Build(#[from] BuildError),
 }
 
+/// Where a node sends a call that it does not serve.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ThisError)]
+pub enum Redirect {
+    /// To the owner of the slot, as the node sees it.
+    #[error("slot {slot} belongs to {owner}")]
+    Moved {
+        /// The slot.
+        slot: Slot,
+        /// The owner.
+        owner: NodeId,
+    },
+    /// To the target of a move, once, with ASKING.
+    #[error("slot {slot} moves to {target}, move {id}")]
+    Ask {
+        /// The slot.
+        slot: Slot,
+        /// The target.
+        target: NodeId,
+        /// The move, which ASKING has to name.
+        id: MoveId,
+    },
+}
+
+impl Redirect {
+    /// The node to ask.
+    pub const fn node(self) -> NodeId {
+        match self {
+            Self::Moved { owner, .. } => owner,
+            Self::Ask { target, .. } => target,
+        }
+    }
+
+    /// What a Redis node would print, without the leading `-`. `endpoint` is what follows the slot:
+    /// the host and the port of [`node`](Self::node), with a colon between them.
+    pub fn redis_text(self, endpoint: &str) -> String {
+        match self {
+            Self::Moved { slot, .. } => format!("MOVED {slot} {endpoint}"),
+            Self::Ask { slot, .. } => format!("ASK {slot} {endpoint}"),
+        }
+    }
+}
+
 /// Which option of the builder is out of bounds. Nothing was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ThisError)]
 #[non_exhaustive]
@@ -147,10 +196,17 @@ pub enum BuildError {
 
 impl Error {
     /// What a Redis node or client would print for this error, without the leading `-`.
+    ///
+    /// Nodes of one process have no address: a redirect names no host, which to clients of Redis
+    /// means the same one, and the index of the node for the port. [`Redirect::redis_text`] takes
+    /// another endpoint.
     #[expect(clippy::wildcard_enum_match_arm, reason = "what Redis does not know prints itself")]
     pub fn redis_text(&self) -> String {
         match self {
             Self::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot".to_owned(),
+            Self::Redirected(redirect) => {
+                redirect.redis_text(&format!(":{}", redirect.node().index()))
+            }
             Self::TryAgain { .. } => {
                 "TRYAGAIN Multiple keys request during rehashing of slot".to_owned()
             }

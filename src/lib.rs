@@ -100,12 +100,12 @@ pub use cluster::{
 #[cfg(feature = "testing")]
 pub use cluster::{BusControl, Steps};
 pub use command::{CommandError, Compute, Expiry, Transaction};
-pub use error::{BuildError, Error, Refused};
+pub use error::{BuildError, Error, Redirect, Refused};
 pub use migration::{MoveId, Semantics, SetSlotError, SlotState};
 pub use node::{
-    AbortStep, AdminError, BatchResult, BumpEpoch, Claim, ClusterState, Conflict, HandedOver,
-    HandoverId, HandoverPhase, HandoverRecord, HandoverStep, MigrateOptions, MovePhase, MoveRecord,
-    Node, SetSlot,
+    AbortStep, AdminError, Asking, BatchResult, BumpEpoch, Claim, ClusterState, Conflict,
+    HandedOver, HandoverId, HandoverPhase, HandoverRecord, HandoverStep, MigrateOptions, MovePhase,
+    MoveRecord, Node, SetSlot,
 };
 pub use shard::{CloneValue, Handle, Value};
 pub use slot::{

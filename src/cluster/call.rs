@@ -5,6 +5,7 @@ use crate::cluster::Client;
 use crate::cluster::Hop;
 use crate::command::Operation;
 use crate::error::Error;
+use crate::error::Redirect;
 use crate::limits::REDIRECTS_BEFORE_GATE;
 use crate::limits::REDIRECTS_MAX;
 use crate::limits::TRY_AGAIN_RETRIES;
@@ -137,10 +138,11 @@ where
             },
             Ok(Executed::Pull(pull, operation)) => {
                 let Pull { source, target, way, .. } = pull;
-                self.trace(match way {
-                    Way::Forth => Answer::Pull { source, target },
-                    Way::Back => Answer::PullBack { target },
-                });
+                match way {
+                    Way::Forth => self.trace(Answer::Pull { source, target }),
+                    Way::Back => self.trace(Answer::PullBack { target }),
+                    Way::Neither => {}
+                }
                 self.pull = Some(pull);
                 self.go_on(operation)
             }
@@ -166,31 +168,60 @@ where
     /// Decides which node is next.
     #[cold]
     fn follow(&mut self, redirected: Redirected) -> Result<(), Error> {
-        let slot = self.attempt.slot;
-        match redirected.route {
+        let Redirected { route, known } = redirected;
+        self.trace(match route {
+            Route::Ask { target, id } => Answer::Ask { target, id },
+            Route::Moved { owner } => Answer::Moved { owner },
+            Route::TryAgain | Route::Trimming => Answer::TryAgain,
+            Route::ClusterDown(_) => Answer::Down,
+            Route::CrossSlot => Answer::Refused,
+            // `execute` runs these itself.
+            Route::Serve | Route::Pull { .. } | Route::PullBack { .. } => return Ok(()),
+        });
+        if self.client.pinned.is_some() {
+            return Err(self.told(route));
+        }
+        match route {
             Route::Ask { target, id } => {
-                self.trace(Answer::Ask { target, id });
                 self.count_redirect(target)?;
                 self.attempt.asking = Asking::Move(id);
                 self.at = target;
                 Ok(())
             }
             Route::Moved { owner } => {
-                self.trace(Answer::Moved { owner });
+                let slot = self.attempt.slot;
                 self.count_redirect(owner)?;
                 self.attempt.asking = Asking::No;
                 let member = self.client.roster.known(self.at);
-                self.client.map.learn(slot, redirected.known, member);
+                self.client.map.learn(slot, known, member);
                 // The map may know better than the node that answered.
                 let better = self.client.map.owner(slot).filter(|&known| known != self.at);
                 self.at = better.unwrap_or(owner);
                 Ok(())
             }
             Route::TryAgain | Route::Trimming => self.try_again(),
-            Route::CrossSlot => Err(Error::CrossSlot),
             Route::ClusterDown(reason) => self.down(reason),
-            // `execute` runs these itself.
+            Route::CrossSlot => Err(Error::CrossSlot),
             Route::Serve | Route::Pull { .. } | Route::PullBack { .. } => Ok(()),
+        }
+    }
+
+    /// What a node answers, as a client hears it that follows nothing.
+    fn told(&self, route: Route) -> Error {
+        let slot = self.attempt.slot;
+        match route {
+            Route::Moved { owner } => Error::Redirected(Redirect::Moved { slot, owner }),
+            Route::Ask { target, id } => Error::Redirected(Redirect::Ask { slot, target, id }),
+            Route::ClusterDown(reason) => Error::ClusterDown { slot, reason },
+            Route::CrossSlot => Error::CrossSlot,
+            Route::TryAgain
+            | Route::Trimming
+            | Route::Serve
+            | Route::Pull { .. }
+            | Route::PullBack { .. } => {
+                self.client.roster.answers.count_try_again();
+                Error::TryAgain { slot }
+            }
         }
     }
 
@@ -212,7 +243,6 @@ where
     /// The keys are split. A call in the gate leaves it, so that the move can go on.
     fn try_again(&mut self) -> Result<(), Error> {
         let slot = self.attempt.slot;
-        self.trace(Answer::TryAgain);
         self.client.roster.answers.count_try_again();
         self.gate = None;
         self.redirects = 0;
@@ -235,7 +265,6 @@ where
     /// Before the error is believed, everybody is asked once.
     fn down(&mut self, reason: Down) -> Result<(), Error> {
         let slot = self.attempt.slot;
-        self.trace(Answer::Down);
         let roster = &self.client.roster;
         if !self.asked_around {
             self.asked_around = true;
@@ -257,7 +286,7 @@ where
     fn trace(&self, answer: Answer) {
         if let Some(trace) = &self.client.trace {
             let asking = match self.attempt.asking {
-                Asking::No => None,
+                Asking::No | Asking::Any => None,
                 Asking::Move(id) => Some(id),
             };
             trace.push(Hop { slot: self.attempt.slot, node: self.at, asking, answer });

@@ -39,6 +39,8 @@ pub struct Client<V: Value + ?Sized = [u8]> {
     pub(crate) map: Arc<ClientMap>,
     pub(crate) patience: Patience,
     pub(crate) semantics: Semantics,
+    /// The one node that calls ask, and with which ASKING; they follow nothing.
+    pub(crate) pinned: Option<(NodeId, Asking)>,
     /// How long a call waits out `TRYAGAIN`.
     pub(crate) waiting: Duration,
     pub(crate) trace: Option<Trace>,
@@ -52,6 +54,7 @@ impl<V: Value + ?Sized> Clone for Client<V> {
             map: Arc::clone(&self.map),
             patience: self.patience,
             semantics: self.semantics,
+            pinned: self.pinned,
             waiting: self.waiting,
             trace: self.trace.clone(),
         }
@@ -85,6 +88,7 @@ impl<V: Value + ?Sized> Client<V> {
             map,
             patience: Patience::Wait,
             semantics: Semantics::Pull,
+            pinned: None,
             waiting: Duration::ZERO,
             trace: None,
         }
@@ -130,6 +134,37 @@ impl<V: Value + ?Sized> Client<V> {
     #[must_use]
     pub fn with_semantics(&self, semantics: Semantics) -> Self {
         Self { semantics, ..self.clone() }
+    }
+
+    /// A client that asks this node only, and returns what it answers instead of following it: for
+    /// doors, and for tests of clients that follow by themselves.
+    ///
+    /// Each call on keys makes one attempt, with this ASKING: it is served there, or ends with
+    /// [`Error::Redirected`], [`Error::TryAgain`] or [`Error::ClusterDown`], whose
+    /// [`redis_text`](Error::redis_text) is that of Redis. Keys in different slots are refused
+    /// before. A batch makes an attempt for each slot. The slot map learns nothing; calls on whole
+    /// slots, such as [`iter`](Self::iter), ask all nodes as ever.
+    ///
+    /// # Errors
+    /// [`Error::Admin`] with `UnknownNode`.
+    ///
+    /// # Examples
+    /// ```
+    /// use slotkeep::{Asking, Cluster, Error, Redirect, Semantics};
+    /// # fn main() -> Result<(), Error> {
+    /// let cluster = Cluster::builder().nodes(3).build()?;
+    /// let ids = cluster.node_ids();
+    /// let client = cluster.client().with_semantics(Semantics::Redis);
+    /// let answer = client.at(ids[1], Asking::Any)?.set("{b}", b"v");
+    /// let Err(Error::Redirected(redirect)) = answer.map_err(Error::from) else { unreachable!() };
+    /// assert_eq!(redirect.redis_text("127.0.0.1:7000"), "MOVED 3300 127.0.0.1:7000");
+    /// client.at(redirect.node(), Asking::No)?.set("{b}", b"v")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn at(&self, node: NodeId, asking: Asking) -> Result<Self, Error> {
+        self.roster.named(node)?;
+        Ok(Self { pinned: Some((node, asking)), ..self.clone() })
     }
 
     /// A client of [`Semantics::Redis`] whose calls wait up to `limit` for keys that a move splits,
@@ -191,10 +226,13 @@ impl<V: Value + ?Sized> Client<V> {
         Key::new(bytes, &self.roster.hasher).map_err(|bytes| Error::KeyTooLong { bytes })
     }
 
-    /// The node that the map names, or any node, which will know better.
+    /// The node that the map names, or any node, which will know better; or the pinned one.
     #[inline]
     pub(crate) fn first_node(&self, slot: Slot) -> NodeId {
-        self.map.owner(slot).unwrap_or_else(|| self.any_node())
+        match self.pinned {
+            None => self.map.owner(slot).unwrap_or_else(|| self.any_node()),
+            Some((node, _)) => node,
+        }
     }
 
     #[cold]
@@ -227,7 +265,8 @@ impl<V: Value + ?Sized> Client<V> {
     pub(crate) fn attempt(&self, slot: Slot, patience: Patience) -> Attempt {
         let early = self.roster.faults.has(Fault::NowBeforeToken);
         let early = early.then(|| self.roster.now().nanos());
-        Attempt { slot, asking: Asking::No, semantics: self.semantics, patience, early }
+        let asking = self.pinned.map_or(Asking::No, |(_, asking)| asking);
+        Attempt { slot, asking, semantics: self.semantics, patience, early }
     }
 
     /// [`run`](Self::run) for operations that nobody wants back.

@@ -31,11 +31,19 @@ use crate::worker::Patience;
 use crate::worker::WorkerError;
 
 /// Whether a call carries ASKING, and for which move. An argument of one call, never a state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Asking {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Asking {
+    /// It carries none.
     #[default]
     No,
+    /// It names the move that an ASK named. Counts on the target while that move is open, and
+    /// nowhere else.
     Move(MoveId),
+    /// It names none: ASKING as it comes over the wire. Counts only in a call of
+    /// [`Semantics::Redis`], and only if, under the tokens of both sides, the source is migrating
+    /// to the node that is asked and holds none of the call's keys. So an ASKING that comes late,
+    /// when the move has ended and another one is open, reads and writes no second home of a key.
+    Any,
 }
 
 /// How one attempt of a call is made.
@@ -167,13 +175,16 @@ impl<V: Value + ?Sized> Roster<V> {
 
     /// The way of a slot that is open, foreign or down: asks `route` and does as it says.
     #[cold]
-    fn execute_routed<O: Operation<V>>(
+    pub(super) fn execute_routed<O: Operation<V>>(
         &self,
         member: &Member<V>,
         attempt: Attempt,
         operation: O,
         (mut hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
     ) -> Executed<O, O::Output> {
+        if let Some(judged) = asking_to_judge(member, attempt, &hold) {
+            return Executed::Pull(judged, operation);
+        }
         let facts = self.facts(member, attempt, O::ACCESS, &hold);
         let presence = || count_presence(operation.keys(), &hold, now);
         match route(&facts, presence) {
@@ -243,7 +254,8 @@ impl<V: Value + ?Sized> Roster<V> {
     /// ASKING counts only for the move that is open here.
     fn is_asking(&self, asking: Asking, state: SlotState) -> bool {
         match asking {
-            Asking::No => self.faults.has(Fault::NoAskingCheck),
+            // What names no move is judged under both tokens, and names one afterwards.
+            Asking::No | Asking::Any => self.faults.has(Fault::NoAskingCheck),
             Asking::Move(id) => state.move_id() == Some(id) || self.faults.has(Fault::AskWithoutId),
         }
     }
@@ -257,6 +269,22 @@ impl<V: Value + ?Sized> Roster<V> {
         let settled = member.headers.get(slot).lock().is_settled();
         crate::sync::back_off(0);
         Some(settled)
+    }
+}
+
+/// ASKING that names no move, at a node that imports: the source has a say in it.
+fn asking_to_judge<V: Value + ?Sized>(
+    member: &Member<V>,
+    attempt: Attempt,
+    body: &Body<V>,
+) -> Option<Pull> {
+    match (attempt.asking, attempt.semantics, state_of(body)) {
+        (Asking::Any, Semantics::Redis, SlotState::Importing { source, id })
+            if source != member.id =>
+        {
+            Some(Pull { source, target: member.id, id, way: Way::Neither })
+        }
+        _ => None,
     }
 }
 
@@ -319,7 +347,8 @@ mod tests {
                 hold.owned = owner == Some(me);
                 set_state(&mut hold, state);
                 assert_eq!(state_of(&hold), state, "a header keeps every mark");
-                for asking in [Asking::No, Asking::Move(id), Asking::Move(MoveId::new(8))] {
+                let other = Asking::Move(MoveId::new(8));
+                for asking in [Asking::No, Asking::Any, Asking::Move(id), other] {
                     let (semantics, patience) = (Semantics::Pull, Patience::Wait);
                     let attempt = Attempt { slot, asking, semantics, patience, early: None };
                     for access in [Access::Read, Access::Write] {

@@ -22,6 +22,7 @@ mod whole;
 pub use abort::AbortStep;
 pub use bus::Claim;
 pub use error::AdminError;
+pub use execute::Asking;
 pub use handover::HandedOver;
 pub use handover_set::{HandoverId, HandoverPhase, HandoverRecord, HandoverStep};
 pub use member::{ClusterState, Conflict};
@@ -31,7 +32,7 @@ pub use setslot::SetSlot;
 pub use slots::BumpEpoch;
 
 pub(crate) use bus::Message;
-pub(crate) use execute::{Asking, Attempt, Attempted, Executed, Redirected};
+pub(crate) use execute::{Attempt, Attempted, Executed, Redirected};
 pub(crate) use member::{Member, state_of};
 pub(crate) use pull::{Pull, Way};
 pub(crate) use roster::{Roster, RosterOptions, WorkerPlan};

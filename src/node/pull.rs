@@ -6,11 +6,13 @@ use crate::migration::Route;
 use crate::migration::SlotState;
 use crate::migration::check_batch;
 use crate::migration::check_pull_back;
+use crate::node::Asking;
 use crate::node::Attempt;
 use crate::node::Attempted;
 use crate::node::Executed;
 use crate::node::Redirected;
 use crate::node::Roster;
+use crate::node::pair::Holds;
 use crate::node::pair::lock_pair;
 use crate::node::pair::try_lock_pair;
 use crate::shard::Batch;
@@ -19,9 +21,13 @@ use crate::shard::Existing;
 use crate::shard::Transfer;
 use crate::shard::Value;
 use crate::shard::transfer;
+use crate::time::Now;
 use crate::topology::NodeId;
 use crate::worker::Patience;
 use crate::worker::WorkerError;
+
+/// Both tokens, the source's first, and what an operation needs besides.
+type Held<'a, V> = (Holds<'a, V>, &'a Now<'a>, &'a mut Dropped<V>);
 
 /// The way that the named keys go, and the side on which the operation runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +36,9 @@ pub(crate) enum Way {
     Forth,
     /// From the target of a move that is being aborted to its source.
     Back,
+    /// None travels: it is only seen whether ASKING that names no move is to be honoured at the
+    /// target.
+    Neither,
 }
 
 /// What has to be done before an operation can run.
@@ -45,7 +54,7 @@ impl Pull {
     /// The node on which the operation runs.
     pub(crate) fn runs_at(self) -> NodeId {
         match self.way {
-            Way::Forth => self.target,
+            Way::Forth | Way::Neither => self.target,
             Way::Back => self.source,
         }
     }
@@ -86,52 +95,92 @@ impl<V: Value + ?Sized> Roster<V> {
         attempt: Attempt,
         operation: O,
     ) -> Attempted<O, O::Output> {
-        let slot = attempt.slot;
         let (source, target) = (self.known(pull.source), self.known(pull.target));
+        if source.id == target.id {
+            let state = source.peek_state(attempt.slot);
+            return Ok(self.answer_without_pull(asked, state, (pull, attempt), operation));
+        }
         // Dropped after the holds, on whatever way out.
         let mut dropped = Dropped::new();
         let holds = match attempt.patience {
-            Patience::Wait => Some(lock_pair(source, target, slot)),
-            Patience::Try => try_lock_pair(source, target, slot),
+            Patience::Wait => Some(lock_pair(source, target, attempt.slot)),
+            Patience::Try => try_lock_pair(source, target, attempt.slot),
         };
-        let Some((at_source, at_target)) = holds else {
+        let Some(holds) = holds else {
             return Err((WorkerError::Busy, operation));
         };
         let now = self.now();
+        let held = (holds, &now, &mut dropped);
+        let executed = match pull.way {
+            Way::Forth | Way::Back => self.pull_held(asked, (pull, attempt), operation, held),
+            Way::Neither => self.judge_held((pull, attempt), operation, held),
+        };
+        // Before the output becomes the answer, which a drop that panics here would leak.
+        drop(dropped);
+        Ok(executed)
+    }
+
+    fn pull_held<O: Operation<V>>(
+        &self,
+        asked: NodeId,
+        (pull, attempt): (Pull, Attempt),
+        operation: O,
+        ((at_source, at_target), now, dropped): Held<'_, V>,
+    ) -> Executed<O, O::Output> {
+        let slot = attempt.slot;
+        let (source, target) = (self.known(pull.source), self.known(pull.target));
         let sides = (source.marks(slot, &at_source), target.marks(slot, &at_target));
         let legal = match pull.way {
+            Way::Back => check_pull_back(&sides.0, &sides.1, pull.id).is_ok(),
             // What the target would not serve after ASKING is not served by a pull either.
-            Way::Forth => {
+            Way::Forth | Way::Neither => {
                 target.serves(O::ACCESS) && check_batch(&sides.0, &sides.1, pull.id).is_ok()
             }
-            Way::Back => check_pull_back(&sides.0, &sides.1, pull.id).is_ok(),
         };
         if !legal {
             let state = if asked == source.id { sides.0.state } else { sides.1.state };
-            return Ok(self.answer_without_pull(asked, state, (pull, attempt), operation));
+            return self.answer_without_pull(asked, state, (pull, attempt), operation);
         }
         let (mut from, mut to, taker) = match pull.way {
-            Way::Forth => (at_source, at_target, target),
             Way::Back => (at_target, at_source, source),
+            Way::Forth | Way::Neither => (at_source, at_target, target),
         };
         let named = (Batch::Named(operation.keys()), Existing::Replace);
-        let sent = transfer(&mut from.shard, &mut to.shard, named, &now, &mut dropped);
-        if let Transfer::Moved(keys @ 1..) = sent {
+        if let Transfer::Moved(keys @ 1..) =
+            transfer(&mut from.shard, &mut to.shard, named, now, dropped)
+        {
             self.moves.change(pull.id, |record| match pull.way {
-                Way::Forth => record.keys_moved += keys as u64,
                 Way::Back => record.keys_returned += keys as u64,
+                Way::Forth | Way::Neither => record.keys_moved += keys as u64,
             });
         }
         // Whatever changes the marks needs the other token too, and the keys are all here: one
         // token is enough, and a long closure holds up one side only.
         drop(from);
-        let output = operation.run(&mut to.shard, &now, &mut dropped);
+        let output = operation.run(&mut to.shard, now, dropped);
         self.count_lent(&mut to);
         self.answers.count_pull();
         taker.release(slot, to);
-        // Before the output becomes the answer, which a drop that panics here would leak.
-        drop(dropped);
-        Ok(Executed::Done(output))
+        Executed::Done(output)
+    }
+
+    /// Turns ASKING that names no move into that of the open move, or into none, and goes on as the
+    /// target does with such a call.
+    fn judge_held<O: Operation<V>>(
+        &self,
+        (pull, mut attempt): (Pull, Attempt),
+        operation: O,
+        ((at_source, at_target), now, dropped): Held<'_, V>,
+    ) -> Executed<O, O::Output> {
+        let slot = attempt.slot;
+        let (source, target) = (self.known(pull.source), self.known(pull.target));
+        let sides = (source.marks(slot, &at_source), target.marks(slot, &at_target));
+        let is_open = check_batch(&sides.0, &sides.1, pull.id).is_ok();
+        let is_here = |key| at_source.shard.peek(key, now).is_some();
+        let honoured = is_open && !operation.keys().iter().any(is_here);
+        attempt.asking = if honoured { Asking::Move(pull.id) } else { Asking::No };
+        drop(at_source);
+        self.execute_routed(target, attempt, operation, (at_target, now, dropped))
     }
 
     /// What a node answers to a request that would have been pulled, when the other side of the

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slotkeep::{Answer, Client, Error, Semantics};
+use slotkeep::{Answer, Asking, Client, Compute, Error, Redirect, Semantics};
 
 use crate::setup::{Moving, traced, watched};
 
@@ -60,6 +60,55 @@ fn split_keys_are_pulled_together_and_served() {
             moving.check_all_visible();
         }
     }
+}
+
+/// The side that is asked makes no difference: with ASKING the target pulls the keys as well.
+#[test]
+fn the_target_pulls_what_it_is_asked_for_and_has_not() {
+    let moving = Moving::new(4, 2);
+    let at_target = moving.client.at(moving.target.id(), Asking::Move(moving.id)).unwrap();
+    let (found, asked, hops) = traced(&at_target, |client| client.mget(&moving.names));
+    assert!(found.unwrap().iter().all(Option::is_some));
+    assert_eq!(asked, [1, 1], "{hops:?}");
+    assert_eq!(moving.names_on(&moving.source).len(), 0);
+    moving.check_all_visible();
+    // Without ASKING it is none of its business.
+    let unasked = moving.client.at(moving.target.id(), Asking::No).unwrap();
+    let moved = Redirect::Moved { slot: moving.slot, owner: moving.source.id() };
+    assert_eq!(unasked.mget(&moving.names).map(drop), Err(Error::Redirected(moved)));
+}
+
+/// A pull needs both tokens; who does not wait gets none of them.
+#[test]
+fn a_client_that_does_not_wait_is_told_that_a_token_of_a_pull_is_taken() {
+    let moving = Moving::new(4, 2);
+    for side in [&moving.source, &moving.target] {
+        let held = moving.names_on(side)[0].clone();
+        let pull = || moving.client.trying().mget(&moving.names).map(drop);
+        let other = || std::thread::scope(|scope| scope.spawn(pull).join().expect("no panic"));
+        let told = moving.client.compute(&held, |_| {
+            assert_eq!(other(), Err(Error::Busy));
+            Compute::Keep
+        });
+        assert!(told.is_ok());
+    }
+    assert_eq!(moving.names_on(&moving.source).len(), 2, "nothing was pulled");
+    assert_eq!(moving.client.trying().mget(&moving.names).map(|found| found.len()), Ok(4));
+}
+
+/// A closure that runs on pulled keys holds up the target only.
+#[test]
+fn the_source_goes_on_while_a_closure_runs_on_pulled_keys() {
+    let moving = Moving::new(4, 2);
+    let (here, moved) = (moving.names_on(&moving.source), moving.names_on(&moving.target));
+    let get = || moving.client.trying().get(&here[1]).map(|found| found.is_some());
+    let other = || std::thread::scope(|scope| scope.spawn(get).join().expect("no panic"));
+    let done = moving.client.transaction(&[&here[0], &moved[0]], |both| {
+        assert_eq!(other(), Ok(true));
+        both.set(&here[0], here[0].as_bytes())
+    });
+    assert_eq!(done, Ok(Ok(())));
+    moving.check_all_visible();
 }
 
 /// redis/ioredis#204, #264, redisson/redisson#612: TRYAGAIN was fatal, or led to a refresh.

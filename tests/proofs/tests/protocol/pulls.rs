@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slotkeep::{Answer, BatchResult, Client, Error, Hop, Semantics, Steps};
+use slotkeep::{Answer, Asking, BatchResult, Client, Error, Hop, Redirect, Semantics, Steps};
 
 use crate::rig::{A, B, C, K, L, Rig, check_way, id};
 
@@ -228,4 +228,35 @@ fn nothing_is_pulled_to_a_target_that_is_down() {
     rig.node(B).set_reads_when_down(true);
     assert_eq!(client.mget(&[K, L]).unwrap().iter().flatten().count(), 1);
     assert_eq!(live(&rig), [0, 1]);
+}
+
+/// Row 10, as it comes over the wire: ASKING names no move, so the source decides, in the hold in
+/// which the call runs.
+#[test]
+fn asking_without_an_id_is_judged_in_the_hold_that_serves() {
+    let rig = Rig::new(3);
+    let as_redis = rig.cluster.client().with_semantics(Semantics::Redis);
+    let wire = as_redis.at(id(B), Asking::Any).unwrap();
+    let moved = Error::Redirected(Redirect::Moved { slot: rig.slot(), owner: id(A) });
+    let first = rig.open(A, B);
+    let mut served = wire.step_set(K, b"1", None);
+    assert!(served.step().is_none(), "B imports, and asks A");
+    assert_eq!(served.finish(), Ok(()));
+    assert_eq!(live(&rig), [0, 1]);
+    // The move turns round between the two holds, and the next one opens.
+    let mut late = wire.step_set(L, b"late", None);
+    assert!(late.step().is_none());
+    while rig.abort(first, 8) == Ok(slotkeep::AbortStep::More) {}
+    rig.write(L, "v");
+    let mut get = wire.step_get(L);
+    let second = rig.open(A, B);
+    assert_eq!(late.finish(), Err(moved), "the id is another one, and A has the key");
+    assert!(get.step().is_none());
+    assert_eq!(get.finish().map(|value| value.is_some()), Err(moved));
+    assert_eq!(live(&rig), [2, 0]);
+    rig.send_all(A, second);
+    let mut get = wire.step_get(L);
+    assert!(get.step().is_none());
+    assert_eq!(get.finish().unwrap().as_deref(), Some(&b"v"[..]));
+    rig.cluster.check_invariants();
 }

@@ -103,7 +103,7 @@ pub use command::{CommandError, Compute, Expiry, Transaction};
 pub use error::{BuildError, Error, Redirect, Refused};
 pub use migration::{MoveId, Semantics, SetSlotError, SlotState};
 pub use node::{
-    AbortStep, AdminError, Asking, BatchResult, BumpEpoch, Claim, ClusterState, Conflict,
+    AbortStep, AdminError, AsRedis, Asking, BatchResult, BumpEpoch, Claim, ClusterState, Conflict,
     HandedOver, HandoverId, HandoverPhase, HandoverRecord, HandoverStep, MigrateOptions, MovePhase,
     MoveRecord, Node, SetSlot,
 };

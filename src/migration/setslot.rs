@@ -64,6 +64,12 @@ pub enum SetSlotError {
         /// The node that was named as the source.
         source_node: NodeId,
     },
+    /// A move to or from a node that does not exist. Only the verbs as in Redis answer it.
+    #[error("there is no {peer} to move the slot to or from")]
+    UnknownPeer {
+        /// The node that was named.
+        peer: NodeId,
+    },
     /// A move from a node to itself.
     #[error("{node} cannot move a slot to itself")]
     MoveToSelf {
@@ -126,6 +132,9 @@ impl SetSlotError {
             Self::NotOwner { .. } => format!("ERR I'm not the owner of hash slot {slot}"),
             Self::AlreadyOwner { .. } => {
                 format!("ERR I'm already the owner of hash slot {slot}")
+            }
+            Self::UnknownPeer { peer } => {
+                format!("ERR I don't know about node {}", peer.index())
             }
             Self::MoveToSelf { .. } => "ERR Target node is myself".to_owned(),
             Self::SourceHoldsKeys { .. } => format!(

@@ -47,6 +47,9 @@ impl<V: Value + ?Sized> Roster<V> {
             return Err(AdminError::NoSuchMove { id });
         };
         self.expect_gate_open(record.slot)?;
+        if record.source == record.target {
+            return Err(AdminError::NoSuchMove { id });
+        }
         let source = self.known(record.source);
         let taken =
             source.worker(record.slot).call(Patience::Wait, || self.abort_hold(&record, count))?;

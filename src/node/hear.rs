@@ -30,6 +30,13 @@ impl<V: Value + ?Sized> Roster<V> {
     fn apply_claim(&self, member: &Member<V>, claim: Claim) -> Option<Claim> {
         let Claim { slot, ownership } = claim;
         member.saw_epoch(ownership.epoch);
+        let known = member.view.get(slot);
+        let names_me = |owned: SlotOwner| owned.owner == Some(member.id);
+        if names_me(ownership) && !names_me(known) && known.epoch < ownership.epoch {
+            // No other node makes this one an owner: it is an echo of what this node has forgotten
+            // by a verb as in Redis, and the header does not own the slot.
+            return None;
+        }
         let heard = if member.view.owner(slot) == Some(member.id) {
             self.hear_as_owner(member, claim)
         } else {

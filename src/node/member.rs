@@ -158,6 +158,12 @@ impl<V: Value + ?Sized> Member<V> {
         slots.iter().map(|slot| self.headers.get(slot).lent_count()).sum()
     }
 
+    /// The other node that a mark here names. None when it names this node itself, which only the
+    /// verbs of [`AsRedis`](crate::AsRedis) can make of it.
+    pub(crate) fn peer_in(&self, state: SlotState) -> Option<NodeId> {
+        state.peer().filter(|&peer| peer != self.id)
+    }
+
     /// Reads a slot's body under its token.
     pub(crate) fn peek<R>(&self, slot: Slot, read: impl FnOnce(&Body<V>) -> R) -> R {
         read(&self.headers.get(slot).lock())

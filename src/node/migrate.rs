@@ -138,7 +138,7 @@ impl<V: Value + ?Sized> Node<V> {
         self.roster.expect_open()?;
         let member = self.member();
         member.worker(slot).call(Patience::Wait, || {
-            let Some(peer) = member.peek_state(slot).peer() else {
+            let Some(peer) = member.peer_in(member.peek_state(slot)) else {
                 return Err(AdminError::SetSlot { slot, error: unmarked });
             };
             self.roster.on_marks((member, self.roster.known(peer)), slot, run)

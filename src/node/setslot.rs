@@ -78,6 +78,29 @@ impl<V: Value + ?Sized> Roster<V> {
         })
     }
 
+    /// Begins the record of a move, in the hold that marks its target.
+    pub(super) fn begin_move(
+        &self,
+        id: MoveId,
+        slot: Slot,
+        (source, target): (NodeId, NodeId),
+        now: &Now<'_>,
+    ) {
+        self.moves.begin(MoveRecord {
+            id,
+            slot,
+            source,
+            target,
+            phase: MovePhase::Importing,
+            keys_moved: 0,
+            keys_returned: 0,
+            last_error: None,
+            began: Duration::from_nanos(now.nanos()),
+            ended: None,
+            set: None,
+        });
+    }
+
     /// [`on_pair`](Self::on_pair) for transitions that do not ask which side has keys.
     pub(super) fn on_marks<R>(
         &self,
@@ -169,19 +192,7 @@ impl<V: Value + ?Sized> Node<V> {
         let mut side = member.side(slot, &hold, &now);
         importing(&mut side, source, id).map_err(|error| AdminError::SetSlot { slot, error })?;
         member.put_side(slot, &mut hold, &side);
-        self.roster.moves.begin(MoveRecord {
-            id,
-            slot,
-            source,
-            target: self.id,
-            phase: MovePhase::Importing,
-            keys_moved: 0,
-            keys_returned: 0,
-            last_error: None,
-            began: Duration::from_nanos(now.nanos()),
-            ended: None,
-            set: None,
-        });
+        self.roster.begin_move(id, slot, (source, self.id), &now);
         Ok(Some(id))
     }
 
@@ -213,7 +224,7 @@ impl<V: Value + ?Sized> Node<V> {
         let refused = |error| AdminError::SetSlot { slot, error };
         let state = self.member().peek_state(slot);
         expect_step(step_of, state).map_err(refused)?;
-        let Some(peer) = state.peer() else {
+        let Some(peer) = self.member().peer_in(state) else {
             return match state.move_id() {
                 // After a flip the source may not have heard of it: then this is NODE there.
                 None => {
@@ -270,7 +281,8 @@ impl<V: Value + ?Sized> Node<V> {
         }
         let state = member.peek_state(slot);
         expect_step(step_of, state).map_err(refused)?;
-        let SlotState::Importing { source, .. } = state else {
+        let source = member.peer_in(state);
+        let (SlotState::Importing { .. }, Some(source)) = (state, source) else {
             return Err(refused(SetSlotError::WrongOrder));
         };
         let source = self.roster.known(source);

@@ -201,7 +201,7 @@ impl<V: Value + ?Sized> Node<V> {
     }
 }
 
-fn distinct(slots: &[Slot]) -> Result<SlotSet, AdminError> {
+pub(super) fn distinct(slots: &[Slot]) -> Result<SlotSet, AdminError> {
     let mut set = SlotSet::new();
     for &slot in slots {
         if !set.insert(slot) {

@@ -120,7 +120,7 @@ impl<V: Value + ?Sized> Roster<V> {
         state: SlotState,
         slot: Slot,
     ) -> Option<Held<'a, V>> {
-        let (mine, other) = match state.peer() {
+        let (mine, other) = match owner.peer_in(state) {
             None => (owner.headers.get(slot).lock(), None),
             Some(peer) => {
                 let (mine, other) = lock_pair(owner, self.known(peer), slot);

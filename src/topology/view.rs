@@ -34,7 +34,8 @@ impl SlotOwner {
     }
 }
 
-/// One ownership for every slot: 128 KiB. Words only ever grow, so that readers need no lock.
+/// One ownership for every slot: 128 KiB, a word each, so that readers need no lock. Words only
+/// ever grow, but for `replace`.
 pub(crate) struct View {
     words: Box<[AtomicU64]>,
     /// How many slots have an owner.

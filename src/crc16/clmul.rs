@@ -86,19 +86,19 @@ fn checksum_of_tag(key: &[u8]) -> u16 {
 #[target_feature(enable = "pclmulqdq,ssse3")]
 #[inline(never)]
 fn checksum_behind_brace(key: &[u8]) -> u16 {
-    let mut rest = key;
-    while let Some((&byte, after)) = rest.split_first() {
-        if byte == b'{' {
-            for (len, &byte) in after.iter().enumerate() {
-                if byte == b'}' {
-                    return if len == 0 { checksum(key) } else { checksum_of_start(after, len) };
-                }
-            }
-            break;
-        }
-        rest = after;
+    let Some(open) = place(key, b'{') else { return checksum(key) };
+    let after = &key[open + 1..];
+    match place(after, b'}') {
+        None | Some(0) => checksum(key),
+        Some(len) => checksum_of_start(after, len),
     }
-    checksum(key)
+}
+
+/// Where `byte` stands first, by a count: a pointer that goes from byte to byte would have to wait
+/// for the key.
+#[inline]
+fn place(bytes: &[u8], byte: u8) -> Option<usize> {
+    (0..bytes.len()).find(|&index| bytes[index] == byte)
 }
 
 /// The checksum of the first `len` bytes.

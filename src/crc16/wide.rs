@@ -10,9 +10,13 @@ use core::arch::x86_64::__m512i;
 use core::arch::x86_64::_blsmsk_u64;
 use core::arch::x86_64::_bzhi_u64;
 use core::arch::x86_64::_mm_clmulepi64_si128;
+use core::arch::x86_64::_mm_cmpeq_epi8;
 use core::arch::x86_64::_mm_extract_epi16;
+use core::arch::x86_64::_mm_loadu_si128;
 use core::arch::x86_64::_mm_maskz_loadu_epi8;
+use core::arch::x86_64::_mm_movemask_epi8;
 use core::arch::x86_64::_mm_set_epi64x;
+use core::arch::x86_64::_mm_set1_epi8;
 use core::arch::x86_64::_mm_shuffle_epi8;
 use core::arch::x86_64::_mm_slli_epi16;
 use core::arch::x86_64::_mm_ternarylogic_epi64;
@@ -105,6 +109,10 @@ fn checksum_alone(bytes: &[u8]) -> u16 {
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 fn checksum(bytes: &[u8]) -> u16 {
+    // A full register needs no mask.
+    if let Ok(sixteen) = bytes.try_into() {
+        return three_windows(load_raw_sixteen(sixteen));
+    }
     if bytes.len() > 16 {
         return beyond_short(bytes);
     }
@@ -144,6 +152,15 @@ pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 pub(super) fn checksum_of_tag_in_loop(key: &[u8]) -> u16 {
+    // A full register needs no mask.
+    if let Ok(sixteen) = key.try_into() {
+        let bytes = load_raw_sixteen(sixteen);
+        let hits = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'{'.cast_signed()));
+        if _mm_movemask_epi8(hits) == 0 {
+            return three_windows(bytes);
+        }
+        return checksum_of_tag_apart(key);
+    }
     // A single test for none and for too many.
     if key.len().wrapping_sub(1) >= WINDOWS_LEN {
         return checksum_of_longer_tag(key);
@@ -388,13 +405,21 @@ const GONE: u8 = 0x80;
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 fn short(bytes: __m128i, len: usize) -> u16 {
+    // The shortest keys are where a byte table is quick: two products less.
+    if len <= 6 {
+        let [two, _, factors, _] = &SHORT.0;
+        let two = _mm_shuffle_epi8(bytes, kept(two));
+        return finish_short(_mm_clmulepi64_si128::<0x00>(two, kept(factors)));
+    }
+    three_windows(bytes)
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn three_windows(bytes: __m128i) -> u16 {
     let [two, third, factors, factor] = &SHORT.0;
     let (two, factors) = (_mm_shuffle_epi8(bytes, kept(two)), kept(factors));
     let a = _mm_clmulepi64_si128::<0x00>(two, factors);
-    // The shortest keys are where a byte table is quick: two products less.
-    if len <= 6 {
-        return finish_short(a);
-    }
     let b = _mm_clmulepi64_si128::<0x11>(two, factors);
     let c = _mm_clmulepi64_si128::<0x00>(_mm_shuffle_epi8(bytes, kept(third)), kept(factor));
     finish_short(_mm_ternarylogic_epi64::<0x96>(a, b, c))
@@ -412,6 +437,13 @@ fn kept(constant: &'static [u8; 16]) -> __m128i {
 
 const fn bytes_of([low, high]: [u64; 2]) -> [u8; 16] {
     (low as u128 | (high as u128) << 64).to_le_bytes()
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn load_raw_sixteen(bytes: &[u8; 16]) -> __m128i {
+    // SAFETY: the load reads sixteen bytes, those of `bytes`, and needs no alignment.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
 /// Up to 16 bytes at the end of a register; of longer keys, some of the last 16.

@@ -42,7 +42,8 @@ pub const REDIRECTS_BEFORE_GATE: u32 = 4;
 /// The most redirects of one call, beyond one for each node of the cluster.
 pub const REDIRECTS_MAX: u32 = 16;
 
-/// How often a call repeats after `TRYAGAIN` before it returns the error.
+/// How often a call of [`Semantics::Redis`](crate::Semantics) repeats after `TRYAGAIN` before it
+/// returns the error.
 pub const TRY_AGAIN_RETRIES: u32 = 5;
 
 /// The longest pause between two tries of a client that waits out `TRYAGAIN`.

@@ -150,6 +150,10 @@ fn the_source_cannot_flip_first_where_redis_sends_clients_to_and_fro() {
     assert!(hops.iter().all(|hop| hop.asking.is_none()), "MOVED, and nothing else");
     assert_eq!(told(&stage.as_redis, &stage.source, Asking::No), "MOVED 3300 :1");
     assert_eq!(told(&stage.as_redis, &stage.target, Asking::No), "MOVED 3300 :0");
+    // What others remember of the source makes it no owner again.
+    let contact = SetSlot::Node { owner: id(2) };
+    assert_eq!(stage.source.set_slot(stage.slot, contact), Ok(None));
+    assert_eq!(told(&stage.as_redis, &stage.source, Asking::No), "MOVED 3300 :1");
     stage.redis(&stage.target, node);
     stage.as_redis.set(K, b"v").expect("a slot that is served");
     assert_eq!(read(&stage.ours, K), Ok(Some(b"v".to_vec())));

@@ -88,9 +88,11 @@ impl fmt::Display for Explanation {
             let there = if at.present { "has the key" } else { "does not have the key" };
             let state = match at.state {
                 SlotState::Stable => "stable".to_owned(),
-                SlotState::Migrating { target, id } => format!("migrating to {target}, move {id}"),
+                SlotState::Migrating { target, id } => {
+                    format!("migrating to {target}, move {id}, with what is pulled there")
+                }
                 SlotState::Importing { source, id } => {
-                    format!("importing from {source}, move {id}")
+                    format!("importing from {source}, move {id}, and pulling from there")
                 }
                 SlotState::Aborting { target, id } => {
                     format!("taking keys back from {target}, move {id}")

@@ -395,8 +395,12 @@ pub(crate) fn hear(side: &mut Side, claim: SlotOwner, target_view: Option<SlotOw
     if claim == side.view {
         return Heard::Known;
     }
-    if claim.epoch <= side.view.epoch {
+    if claim.epoch < side.view.epoch {
         return Heard::Stale(side.view);
+    }
+    if claim.epoch == side.view.epoch {
+        // Only bindings by hand share an epoch. No answer: two owners would answer for ever.
+        return Heard::Conflict;
     }
     if !side.owns() {
         // On an importing node the view is taken over, and the mark stays.
@@ -547,6 +551,7 @@ mod tests {
     fn a_claim_is_compared_by_epoch_and_never_by_force() {
         let [mut a, mut b, mut c] = opened();
         assert_eq!(hear(&mut c, by(0, 1), None), Heard::Known);
+        assert_eq!(hear(&mut c, by(2, 1), None), Heard::Conflict, "two bindings by hand");
         assert_eq!(hear(&mut c, by(1, 2), None), Heard::Adopted);
         assert_eq!(hear(&mut c, by(0, 1), None), Heard::Stale(by(1, 2)));
         assert_eq!(hear(&mut a, by(2, 2), Some(b.view)), Heard::Conflict, "nobody flipped");

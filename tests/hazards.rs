@@ -3,11 +3,12 @@
 //! The original is shown by the verbs of `as_redis` and by a client of `Semantics::Redis`. A late
 //! ASK that is honoured needs a planted fault: tests/proofs has it, with the answer that the id
 //! gives (`protocol::keys`); here is the same with ASKING as it comes over the wire. Two rows of
-//! the table have no original inside one process: writes that pause during an atomic handover, and
-//! a replica that does not know that a slot is open.
+//! the table have no original inside one process: writes that pause during an atomic handover,
+//! whose other side is here, and a replica that does not know that a slot is open: there are no
+//! replicas.
 
 use slotkeep::{
-    AdminError, Asking, Client, Cluster, Error, MoveId, MovePhase, Node, NodeId, Redirect,
+    AdminError, Asking, Client, Cluster, Compute, Error, MoveId, MovePhase, Node, NodeId, Redirect,
     Semantics, SetSlot, SetSlotError, Slot, SlotState,
 };
 
@@ -264,6 +265,36 @@ fn a_move_to_oneself_or_from_a_stranger_is_refused_where_redis_accepts_it() {
     assert!(stage.source.migrate_batch(stage.slot, MoveId::new(1), 1).is_err());
     stage.redis(&stage.source, SetSlot::Stable);
     assert_eq!(read(&stage.ours, K), Ok(None));
+}
+
+/// The original, some 125 ms in which no slot of the source takes a write, has no place in one
+/// process. Here the handover itself is made to wait, and the others do not wait with it.
+#[test]
+fn a_handover_pauses_no_write_where_redis_pauses_the_whole_node() {
+    let stage = Stage::new(&[K]);
+    let Stage { ours, source, target, slot, .. } = &stage;
+    let others: Vec<_> = (0..200).map(|number| format!("other:{number}")).collect();
+    let is_beside =
+        |key: &&String| Slot::of(key) != *slot && source.slots().contains(Slot::of(key));
+    let beside: Vec<_> = others.iter().filter(is_beside).collect();
+    assert!(beside.len() > 10);
+    std::thread::scope(|scope| {
+        let mut handing = None;
+        let kept = ours.compute(K, |_| {
+            // This closure has the token that the handover wants.
+            let handing = handing.insert(scope.spawn(|| source.hand_over(*slot, target.id())));
+            let write = || beside.iter().try_for_each(|key| ours.trying().set(key, b"v"));
+            assert_eq!(scope.spawn(write).join().expect("no panic").map_err(Error::from), Ok(()));
+            assert!(!handing.is_finished());
+            Compute::Keep
+        });
+        assert!(kept.is_ok());
+        let handed = handing.expect("a thread").join().expect("no panic");
+        assert_eq!(handed.map(|handed| handed.keys), Ok(1));
+    });
+    let (found, hops) = ours.traced(|client| read(client, K));
+    assert_eq!(found, Ok(Some(K.into())));
+    assert_eq!(hops.len(), 2, "MOVED, once: {hops:?}");
 }
 
 /// What a Redis server refuses is refused with its words, and changes nothing.

@@ -89,7 +89,7 @@ impl<V: Value + ?Sized> AsRedis<'_, V> {
     /// # Errors
     /// [`AdminError::SetSlot`] and [`AdminError::UnknownNode`], whose
     /// [`redis_text`](AdminError::redis_text) is that of Redis; `Worker` with `Busy` while a call
-    /// is in the slot's gate, or ADDSLOTS or DELSLOTS has it reserved (come back), `Closed`,
+    /// is in the slot's gate, or another verb has it reserved (come back), `Closed`,
     /// `Reentrant`. Nothing was changed.
     pub fn set_slot(&self, slot: Slot, verb: SetSlot) -> Result<(), AdminError> {
         self.node.roster.expect_open()?;
@@ -216,7 +216,7 @@ impl<V: Value + ?Sized> AsRedis<'_, V> {
         Ok(())
     }
 
-    /// The slot's token and its mark, unless ADDSLOTS or DELSLOTS are at work there.
+    /// The slot's token and its mark, unless ADDSLOTS, DELSLOTS or a handover is at work there.
     fn lock(&self, slot: Slot) -> Result<(Hold<'_, V>, SlotState), AdminError> {
         let hold = self.node.member().headers.get(slot).lock();
         let state = state_of(&hold);

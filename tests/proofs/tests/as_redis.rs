@@ -7,8 +7,8 @@ use slotkeep::{
     Asking, Client, Cluster, Error, MigrateOptions, MoveId, Node, NodeId, Semantics, SetSlot, Slot,
 };
 
-const SEEDS: u64 = if cfg!(debug_assertions) { 60 } else { 600 };
-const STEPS: u32 = 1500;
+const SEEDS: u64 = if cfg!(debug_assertions) { 20 } else { 600 };
+const STEPS: u32 = 1000;
 const KEYS: [&str; 3] = ["{b}:k", "{b}:l", "{b}:m"];
 const NODES: usize = 3;
 
@@ -74,7 +74,8 @@ impl World {
             17 => drop(node.del_slots(&[slot])),
             18 => drop(resume(&self.cluster, Resume::Finish)),
             19 => drop(resume(&self.cluster, Resume::Abort)),
-            20 => {
+            20 => drop(node.hand_over(slot, self.id())),
+            21 => {
                 let entries = self.clients[0].entries_of_slot(slot).expect("an open cluster");
                 for entry in &entries {
                     check_value(entry);

@@ -13,17 +13,16 @@ use crate::node::AdminError;
 use crate::node::Claim;
 use crate::node::HandoverId;
 use crate::node::HandoverStep;
-use crate::node::Member;
 use crate::node::MovePhase;
 use crate::node::MoveRecord;
 use crate::node::Node;
 use crate::node::Roster;
+use crate::node::handover_set::Change;
 use crate::node::handover_set::Next;
 use crate::node::setslot::Pair;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::topology::NodeId;
-use crate::topology::PlannedMove;
 
 /// What a handover came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,14 +108,27 @@ impl<V: Value + ?Sized> Roster<V> {
         } else {
             pair.my_shard.clear(pair.dropped);
         }
-        let id = handed.id.unwrap_or_else(|| {
-            let id = self.draw_move_id();
-            self.moves.begin(record_of(id, slot, pair, None));
-            id
-        });
-        self.moves.change(id, |record| record.keys_moved += keys);
-        self.end_move(Closed { id, flipped: true }, pair.now);
+        let id = match handed.id {
+            Some(id) => {
+                self.moves.change(id, |record| record.keys_moved += keys);
+                self.end_move(Closed { id, flipped: true }, pair.now);
+                id
+            }
+            None => self.note_whole_move(slot, pair, keys),
+        };
         Ok((HandedOver { id, keys }, Claim { slot, ownership: pair.peer.view }))
+    }
+
+    /// Writes the record of a move that began and ended in one hold.
+    fn note_whole_move(&self, slot: Slot, pair: &Pair<'_, V>, keys: u64) -> MoveId {
+        let began = record_of(self.draw_move_id(), slot, pair, None);
+        self.moves.note_ended(MoveRecord {
+            phase: MovePhase::Completed,
+            keys_moved: keys,
+            ended: Some(began.began),
+            ..began
+        });
+        began.id
     }
 
     /// One hold of the handover of a set: a reservation, a flip or a release; at the end the claims
@@ -124,20 +136,8 @@ impl<V: Value + ?Sized> Roster<V> {
     pub(crate) fn handover_step(&self, id: HandoverId) -> Result<HandoverStep, AdminError> {
         self.expect_open()?;
         let next = self.handovers.next(id).ok_or(AdminError::NoSuchHandover { id })?;
-        let (slot, stepped) = match next {
-            Next::Reserve(index, planned) => {
-                let reserved = |()| HandoverStep::Reserved { slot: planned.slot };
-                (planned.slot, self.reserve_next(id, (index, planned)).map(reserved))
-            }
-            Next::Flip(planned, move_id) => {
-                self.expect_gate_open(planned.slot)?;
-                let flipped = |keys| HandoverStep::Flipped { slot: planned.slot, keys };
-                (planned.slot, self.flip_next(id, (planned, move_id)).map(flipped))
-            }
-            Next::Release(planned, move_id) => {
-                let released = |()| HandoverStep::Released { slot: planned.slot };
-                (planned.slot, self.release_next(id, (planned, move_id)).map(released))
-            }
+        let (planned, change) = match next {
+            Next::Change(planned, change) => (planned, change),
             Next::End { flipped } => {
                 if flipped {
                     self.tell_of(id);
@@ -146,6 +146,17 @@ impl<V: Value + ?Sized> Roster<V> {
                 return Ok(HandoverStep::Done { flipped });
             }
         };
+        let slot = planned.slot;
+        if matches!(change, Change::Flip(_)) {
+            // The others pass the gate: no call sees a reservation come or go.
+            self.expect_gate_open(slot)?;
+        }
+        let sides = (self.known(planned.source), self.known(planned.target));
+        let stepped = self.on_marks(sides, slot, |pair| match change {
+            Change::Reserve => self.reserve(id, slot, pair),
+            Change::Flip(reserved) => self.flip_reserved(id, (slot, reserved), pair),
+            Change::Release(reserved) => self.release_reserved(id, (slot, reserved), pair),
+        });
         stepped.or_else(|error| {
             if self.handovers.next(id) != Some(next) {
                 // Another driver was faster.
@@ -157,58 +168,48 @@ impl<V: Value + ?Sized> Roster<V> {
         })
     }
 
-    fn sides_of(&self, planned: PlannedMove) -> (&Member<V>, &Member<V>) {
-        (self.known(planned.source), self.known(planned.target))
-    }
-
-    /// Reserves a slot. It passes the gate: no call sees a reservation.
-    fn reserve_next(
+    fn reserve(
         &self,
         set: HandoverId,
-        (index, planned): (usize, PlannedMove),
-    ) -> Result<(), SetSlotError> {
-        self.on_marks(self.sides_of(planned), planned.slot, |pair| {
-            pair.peer.has_keys = pair.peer_shard.has_live(pair.now);
-            let id = self.draw_move_id();
-            reserve(&mut pair.me, &mut pair.peer, id)?;
-            if !self.handovers.reserved(set, index, id) {
-                // The set has turned round, or another driver has come this far: as if not tried.
-                release(&mut pair.me, &mut pair.peer, id)?;
-                return Err(SetSlotError::NoSuchMove);
-            }
-            self.moves.begin(record_of(id, planned.slot, pair, Some(set)));
-            Ok(())
-        })
+        slot: Slot,
+        pair: &mut Pair<'_, V>,
+    ) -> Result<HandoverStep, SetSlotError> {
+        pair.peer.has_keys = pair.peer_shard.has_live(pair.now);
+        let id = self.draw_move_id();
+        reserve(&mut pair.me, &mut pair.peer, id)?;
+        if !self.handovers.reserved(set, id) {
+            // The set has turned round meanwhile: as if not tried.
+            release(&mut pair.me, &mut pair.peer, id)?;
+            return Err(SetSlotError::NoSuchMove);
+        }
+        self.moves.begin(record_of(id, slot, pair, Some(set)));
+        Ok(HandoverStep::Reserved { slot })
     }
 
-    fn flip_next(
+    fn flip_reserved(
         &self,
         set: HandoverId,
-        (planned, id): (PlannedMove, MoveId),
-    ) -> Result<u64, SetSlotError> {
-        self.on_marks(self.sides_of(planned), planned.slot, |pair| {
-            let (handed, _) = self.hand_over(planned.slot, pair, Some(id))?;
-            self.handovers.flipped(set);
-            Ok(handed.keys)
-        })
+        (slot, reserved): (Slot, MoveId),
+        pair: &mut Pair<'_, V>,
+    ) -> Result<HandoverStep, SetSlotError> {
+        let (HandedOver { keys, .. }, _) = self.hand_over(slot, pair, Some(reserved))?;
+        self.handovers.flipped(set);
+        Ok(HandoverStep::Flipped { slot, keys })
     }
 
-    /// Gives a reservation up. It passes the gate: no call sees it.
-    fn release_next(
+    fn release_reserved(
         &self,
         set: HandoverId,
-        (planned, id): (PlannedMove, MoveId),
-    ) -> Result<(), SetSlotError> {
-        self.on_marks(self.sides_of(planned), planned.slot, |pair| {
-            let closed = release(&mut pair.me, &mut pair.peer, id)?;
-            self.handovers.released(set);
-            self.end_move(closed, pair.now);
-            Ok(())
-        })
+        (slot, reserved): (Slot, MoveId),
+        pair: &mut Pair<'_, V>,
+    ) -> Result<HandoverStep, SetSlotError> {
+        let closed = release(&mut pair.me, &mut pair.peer, reserved)?;
+        self.handovers.released(set);
+        self.end_move(closed, pair.now);
+        Ok(HandoverStep::Released { slot })
     }
 
-    /// Tells everybody of a set's slots, in one message from each target. Slots that have moved on
-    /// meanwhile were told of by their next owners.
+    /// Tells everybody what the targets of a set know of its slots, in one message from each.
     fn tell_of(&self, id: HandoverId) {
         let Some(record) = self.handovers.get(id) else { return };
         let mut moves = record.moves.to_vec();
@@ -216,11 +217,8 @@ impl<V: Value + ?Sized> Roster<V> {
         for of_one in moves.chunk_by(|one, next| one.target == next.target) {
             let target = of_one[0].target;
             let view = &self.known(target).view;
-            let claims = of_one
-                .iter()
-                .map(|planned| Claim { slot: planned.slot, ownership: view.get(planned.slot) });
-            let claims: Vec<_> =
-                claims.filter(|claim| claim.ownership.owner == Some(target)).collect();
+            let claim = |slot| Claim { slot, ownership: view.get(slot) };
+            let claims: Vec<_> = of_one.iter().map(|planned| claim(planned.slot)).collect();
             self.broadcast(target, &claims);
         }
     }

@@ -93,10 +93,18 @@ pub enum HandoverStep {
 /// What a step has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    Reserve(usize, PlannedMove),
-    Flip(PlannedMove, MoveId),
-    Release(PlannedMove, MoveId),
+    /// One slot of the set changes.
+    Change(PlannedMove, Change),
+    /// Nothing is left.
     End { flipped: bool },
+}
+
+/// How one slot of a set changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    Reserve,
+    Flip(MoveId),
+    Release(MoveId),
 }
 
 struct OpenSet {
@@ -110,14 +118,15 @@ struct OpenSet {
 
 impl OpenSet {
     fn next(&self) -> Next {
+        let reserved = self.ids.len();
         match self.phase {
-            HandoverPhase::Reserving => Next::Reserve(self.ids.len(), self.moves[self.ids.len()]),
+            HandoverPhase::Reserving => Next::Change(self.moves[reserved], Change::Reserve),
             HandoverPhase::Committed => match self.ids.get(self.flipped) {
-                Some(&id) => Next::Flip(self.moves[self.flipped], id),
+                Some(&id) => Next::Change(self.moves[self.flipped], Change::Flip(id)),
                 None => Next::End { flipped: true },
             },
             HandoverPhase::Releasing => match self.ids.last() {
-                Some(&id) => Next::Release(self.moves[self.ids.len() - 1], id),
+                Some(&id) => Next::Change(self.moves[reserved - 1], Change::Release(id)),
                 None => Next::End { flipped: false },
             },
         }
@@ -159,16 +168,16 @@ impl Handovers {
         self.state.lock().open.get_mut(&id).map(change)
     }
 
-    /// Takes note of a reservation, in its hold, if it is the one that was to come; with the last
-    /// one the set is committed.
-    pub(super) fn reserved(&self, set: HandoverId, index: usize, id: MoveId) -> bool {
+    /// Takes note of a reservation, in its hold, unless the set has turned round; with the last one
+    /// the set is committed. Nobody reserves the same slot twice: its marks refuse that.
+    pub(super) fn reserved(&self, set: HandoverId, id: MoveId) -> bool {
         let accepted = self.change(set, |set| {
-            let expected = set.phase == HandoverPhase::Reserving && set.ids.len() == index;
-            if expected {
+            let goes_on = set.phase == HandoverPhase::Reserving;
+            if goes_on {
                 set.ids.push(id);
                 set.phase = phase_of(&set.moves, set.ids.len());
             }
-            expected
+            goes_on
         });
         accepted == Some(true)
     }

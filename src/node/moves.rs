@@ -77,6 +77,16 @@ struct State {
     ended: VecDeque<MoveRecord>,
 }
 
+impl State {
+    /// Remembers an ended move, in place of the oldest one if there are too many.
+    fn keep(&mut self, record: MoveRecord) {
+        if self.ended.len() == MOVES_KEPT_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(record);
+    }
+}
+
 impl Moves {
     pub(crate) fn new() -> Self {
         Self { state: Mutex::default() }
@@ -99,10 +109,12 @@ impl Moves {
         let Some(mut record) = state.open.remove(&id) else { return };
         record.phase = phase;
         record.ended = Some(now);
-        if state.ended.len() == MOVES_KEPT_MAX {
-            state.ended.pop_front();
-        }
-        state.ended.push_back(record);
+        state.keep(record);
+    }
+
+    /// Takes note of a move that began and ended in one hold.
+    pub(crate) fn note_ended(&self, record: MoveRecord) {
+        self.state.lock().keep(record);
     }
 
     pub(crate) fn get(&self, id: MoveId) -> Option<MoveRecord> {

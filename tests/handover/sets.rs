@@ -5,8 +5,8 @@ use std::thread;
 
 use slotkeep::limits::HANDOVERS_OPEN_MAX;
 use slotkeep::reshard::{
-    Handover, MoveKind, MoveStep, PlannedMove, Progress, Reshard, ReshardError, Resume, plan_drain,
-    resume,
+    Handover, Move, MoveKind, MoveStep, PlannedMove, Progress, Reshard, ReshardError, Resume,
+    plan_drain, resume,
 };
 use slotkeep::{
     AdminError, Error, HandoverId, HandoverPhase, HandoverRecord, HandoverStep, MovePhase,
@@ -141,6 +141,7 @@ fn a_reserved_slot_is_served_by_its_source_and_refuses_every_verb() -> Tested {
     assert_eq!(target.set_slot(slot, node), Err(order));
     assert_eq!(source.set_slot(slot, node), Err(order));
     assert!(cluster.abort_step(reserved, 1).is_err());
+    assert!(Move::take_over(&cluster, reserved, 1).is_err());
     let mut driver = Handover::take_over(&cluster, set)?;
     assert!(finish(&mut driver)?);
     assert_eq!((driver.slots_moved(), driver.keys_moved()), (3, 30));

@@ -204,6 +204,22 @@ fn dead_keys_of_a_target_are_dropped_and_no_obstacle() {
     rig.check_settled(B);
 }
 
+/// The same at a source whose live keys have all been sent: nothing but dead ones is left there.
+#[test]
+fn dead_keys_of_a_source_that_has_sent_the_others_are_dropped() {
+    let rig = Rig::new(3);
+    rig.write_for(K, "dead", TTL);
+    let open = rig.open(A, B);
+    rig.write(L, "v");
+    rig.cluster.advance(TTL);
+    assert_eq!((rig.stored(A), rig.live(A), rig.live(B)), (1, 0, 1));
+    let handed = rig.hand_over(A, B).unwrap();
+    assert_eq!((handed.id, handed.keys), (open, 0));
+    assert_eq!((rig.stored(A), rig.stored(B)), (0, 1));
+    rig.check_read(L, Some("v"));
+    rig.check_settled(B);
+}
+
 /// A flip of a committed set waits for a call in the gate, and does not fail for it.
 #[test]
 fn a_call_in_the_gate_delays_a_committed_flip_and_does_not_fail_it() {

@@ -237,6 +237,8 @@ pub(super) struct SlotHandover<V: Value + ?Sized> {
     planned: PlannedMove,
     batch_keys: usize,
     joining: Option<MoveId>,
+    /// Nothing is begun any more.
+    turned: bool,
     keys_moved: Option<u64>,
 }
 
@@ -249,8 +251,15 @@ impl<V: Value + ?Sized> SlotHandover<V> {
         check_batch_keys(batch_keys)?;
         let node = planned.source;
         let source = cluster.node(node).ok_or(AdminError::UnknownNode { node })?;
-        let cluster = cluster.clone();
-        Ok(Self { cluster, source, planned, batch_keys, joining: None, keys_moved: None })
+        Ok(Self {
+            cluster: cluster.clone(),
+            source,
+            planned,
+            batch_keys,
+            joining: None,
+            turned: false,
+            keys_moved: None,
+        })
     }
 
     fn hand_over(&mut self) -> Result<MoveStep, AdminError> {
@@ -259,6 +268,9 @@ impl<V: Value + ?Sized> SlotHandover<V> {
                 self.joining = None;
             }
             return Ok(MoveStep::More);
+        }
+        if self.turned {
+            return Ok(MoveStep::Done { flipped: self.keys_moved.is_some() });
         }
         match self.source.hand_over(self.planned.slot, self.planned.target) {
             Ok(handed) => {
@@ -282,9 +294,10 @@ impl<V: Value + ?Sized> Driver for SlotHandover<V> {
         }
     }
 
-    /// Nothing to give back: a move that is being joined was not begun here, and `resume` goes on
-    /// with its abort.
-    fn abort(&mut self) {}
+    /// A join that was begun goes on to its end: the keys come back, as they would anyway.
+    fn abort(&mut self) {
+        self.turned = true;
+    }
 
     fn slot(&self) -> Slot {
         self.planned.slot

@@ -275,6 +275,22 @@ fn a_whole_node_leaves_and_joins_slot_by_slot_or_all_at_once() -> Tested {
 }
 
 #[test]
+fn a_callback_that_breaks_while_a_slot_is_joined_leaves_it_whole_at_its_source() -> Tested {
+    let cluster = three_nodes();
+    let planned = three_slots(&cluster)?[0];
+    let open_id = open(&cluster, planned)?;
+    source_of(&cluster, planned).migrate_batch(planned.slot, open_id, 4)?;
+    let slots: SlotSet = [planned.slot].into_iter().collect();
+    let reshard = Reshard::of(&cluster).batch_keys(1);
+    let reshard = reshard.move_slots(&slots, planned.source, planned.target)?;
+    let report = reshard.on_progress(|_| ControlFlow::Break(())).run()?;
+    assert_eq!((report.slots_moved, report.stopped), (0, true));
+    check_settled(&cluster, planned.slot, planned.source);
+    assert_eq!(cluster.client().live(), Ok(30));
+    Ok(())
+}
+
+#[test]
 fn a_callback_that_breaks_ends_a_resharding_between_two_slots_and_undoes_a_set() -> Tested {
     let cluster = three_nodes();
     let leaving = cluster.node_ids()[0];

@@ -1,6 +1,5 @@
 //! The parts of a topology that several threads change: the engine's own files.
 
-#[expect(dead_code, reason = "the models use a part of it")]
 #[path = "../../../../src/topology/epoch.rs"]
 mod epoch;
 #[path = "../../../../src/topology/gate.rs"]

@@ -1,0 +1,5 @@
+//! The protocol of moves, searched exhaustively: what holds, and what each earlier wording broke.
+
+mod planted;
+mod report;
+mod sound;

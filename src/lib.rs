@@ -103,9 +103,9 @@ pub use command::{CommandError, Compute, Expiry, Transaction};
 pub use error::{BuildError, Error, Redirect, Refused};
 pub use migration::{MoveId, Semantics, SetSlotError, SlotState};
 pub use node::{
-    AbortStep, AdminError, AsRedis, Asking, BatchResult, BumpEpoch, Claim, ClusterState, Conflict,
-    HandedOver, HandoverId, HandoverPhase, HandoverRecord, HandoverStep, MigrateOptions, MovePhase,
-    MoveRecord, Node, SetSlot,
+    AbortStep, AdminError, AsRedis, Asking, BatchLimits, BatchResult, BumpEpoch, Claim,
+    ClusterState, Conflict, HandedOver, HandoverId, HandoverPhase, HandoverRecord, HandoverStep,
+    MigrateOptions, MovePhase, MoveRecord, Node, SetSlot,
 };
 pub use shard::{CloneValue, Handle, Value};
 pub use slot::{

@@ -36,6 +36,26 @@ pub const MIGRATE_KEYS_MAX: usize = 4096;
 /// [`MIGRATE_KEYS_MAX`] it bounds how long both tokens are held when many keys have expired.
 pub const MIGRATE_BUCKETS: usize = 8192;
 
+/// How many entries of a migration batch travel between two looks at the clock, when the time of a
+/// hold is bounded.
+pub const MIGRATE_CHUNK_KEYS: usize = 32;
+
+/// The shortest bound on the time of a hold that a batch accepts.
+pub const HOLD_TIME_MIN: Duration = Duration::from_micros(1);
+
+/// The longest bound on the time of a hold that a batch accepts.
+pub const HOLD_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The highest rate of a [`Pace`](crate::reshard::Pace), in keys or bytes a second.
+pub const PACE_PER_SECOND_MAX: u64 = 1 << 40;
+
+/// How much of a rate one batch takes at most, as time: a pace of 1000 keys a second sends 50 keys
+/// at once. One key always travels.
+pub const PACE_BATCH_TIME: Duration = Duration::from_millis(50);
+
+/// How far a driver that came late may catch up with its rate.
+pub const PACE_BURST: Duration = Duration::from_millis(10);
+
 /// After how many redirects a call enters its slot's gate.
 pub const REDIRECTS_BEFORE_GATE: u32 = 4;
 

@@ -31,6 +31,7 @@ use crate::error::Error;
 use crate::migration::MoveId;
 use crate::node::AbortStep;
 use crate::node::AdminError;
+use crate::node::BatchLimits;
 use crate::node::MoveRecord;
 use crate::node::Node;
 use crate::node::Roster;
@@ -169,14 +170,41 @@ impl<V: Value + ?Sized> Cluster<V> {
         self.roster().answers.redirects()
     }
 
-    /// One step of the abort of a move: first both sides turn round, then up to `count` keys a step
-    /// travel back, and the last step clears both marks. Any driver may take any step.
+    /// Pauses an open move: its drivers wait before their next step, its marks stay, and calls are
+    /// served as before. Once the slot has flipped a pause holds nothing back.
+    ///
+    /// # Errors
+    /// [`AdminError::NoSuchMove`] when the move is not open.
+    pub fn pause_move(&self, id: MoveId) -> Result<(), AdminError> {
+        self.set_paused(id, true)
+    }
+
+    /// Lets a paused move go on.
+    ///
+    /// # Errors
+    /// [`AdminError::NoSuchMove`] when the move is not open.
+    pub fn resume_move(&self, id: MoveId) -> Result<(), AdminError> {
+        self.set_paused(id, false)
+    }
+
+    fn set_paused(&self, id: MoveId, paused: bool) -> Result<(), AdminError> {
+        let open = self.roster().moves.set_paused(id, paused);
+        if open { Ok(()) } else { Err(AdminError::NoSuchMove { id }) }
+    }
+
+    /// One step of the abort of a move: first both sides turn round, then a batch a step travels
+    /// back, of so many keys or what [`BatchLimits`] say, and the last step clears both marks. Any
+    /// driver may take any step.
     ///
     /// # Errors
     /// [`AdminError::NoSuchMove`] when the move is not open, `SetSlot` with `Flipped` when it is
-    /// too late, `BatchSize`, `Worker` (`Busy`: come back). Trying again is harmless.
-    pub fn abort_step(&self, id: MoveId, count: usize) -> Result<AbortStep, AdminError> {
-        self.roster().abort_step(id, count)
+    /// too late, `BatchSize`, `HoldTime`, `Worker` (`Busy`: come back). Trying again is harmless.
+    pub fn abort_step(
+        &self,
+        id: MoveId,
+        limits: impl Into<BatchLimits>,
+    ) -> Result<AbortStep, AdminError> {
+        self.roster().abort_step(id, limits.into())
     }
 
     /// Ends the cluster: ends and joins every thread but the calling one, within the time of the

@@ -1,6 +1,5 @@
 //! Abort: the keys of an open move travel back, under load, and both marks go.
 
-use crate::limits::MIGRATE_KEYS_MAX;
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
 use crate::migration::SlotState;
@@ -8,6 +7,7 @@ use crate::migration::abort_begin;
 use crate::migration::abort_end;
 use crate::migration::check_pull_back;
 use crate::node::AdminError;
+use crate::node::BatchLimits;
 use crate::node::MovePhase;
 use crate::node::MoveRecord;
 use crate::node::Node;
@@ -30,29 +30,27 @@ pub enum AbortStep {
 }
 
 impl<V: Value + ?Sized> Roster<V> {
-    /// One hold of the abort of a move: first both sides change their marks, then up to `count`
-    /// keys a step come back, and the last of these clears the marks.
+    /// One hold of the abort of a move: first both sides change their marks, then a batch of keys a
+    /// step comes back, and the last of these clears the marks.
     ///
     /// Any driver may take any step, the first one's or another's.
     pub(crate) fn abort_step(
         self: &crate::sync::Arc<Self>,
         id: MoveId,
-        count: usize,
+        limits: BatchLimits,
     ) -> Result<AbortStep, AdminError> {
-        if !(1..=MIGRATE_KEYS_MAX).contains(&count) {
-            return Err(AdminError::BatchSize { keys: count });
-        }
+        let limits = limits.check()?;
         self.expect_open()?;
         let Some(record) = self.moves.get(id).filter(|record| !record.phase.is_ended()) else {
             return Err(AdminError::NoSuchMove { id });
         };
-        self.expect_gate_open(record.slot)?;
+        self.expect_gate_open(record.slot).inspect_err(|_| self.moves.waited(id))?;
         if record.source == record.target {
             return Err(AdminError::NoSuchMove { id });
         }
         let source = self.known(record.source);
         let taken =
-            source.worker(record.slot).call(Patience::Wait, || self.abort_hold(&record, count))?;
+            source.worker(record.slot).call(Patience::Wait, || self.abort_hold(&record, limits))?;
         if taken == Err(SetSlotError::NoSuchMove) && record.phase == MovePhase::Importing {
             // The source never took the move over: only the importer is marked.
             let target = Node::new(crate::sync::Arc::clone(self), record.target);
@@ -68,24 +66,37 @@ impl<V: Value + ?Sized> Roster<V> {
         }
         taken.map_err(|error| {
             let error = AdminError::SetSlot { slot: record.slot, error };
-            self.moves.change(id, |record| record.last_error = Some(error));
+            self.moves.refused(id, error);
             error
         })
     }
 
-    fn abort_hold(&self, record: &MoveRecord, count: usize) -> Result<AbortStep, SetSlotError> {
+    fn abort_hold(
+        &self,
+        record: &MoveRecord,
+        limits: BatchLimits,
+    ) -> Result<AbortStep, SetSlotError> {
         let members = (self.known(record.source), self.known(record.target));
         self.on_marks(members, record.slot, |pair| {
             if matches!(pair.me.state, SlotState::Migrating { .. }) {
                 abort_begin(&mut pair.me, &mut pair.peer, record.id)?;
-                self.moves.change(record.id, |record| record.phase = MovePhase::Aborting);
+                let left = pair.peer_shard.len() as u64;
+                self.moves.change(record.id, |record| {
+                    record.phase = MovePhase::Aborting;
+                    record.keys_left = left;
+                });
                 return Ok(AbortStep::More);
             }
             check_pull_back(&pair.me, &pair.peer, record.id)?;
-            let back = (Batch::Any(count), Existing::Replace);
+            let back = (Batch::Any(self.quota(limits, pair.now)), Existing::Keep);
             let returned = transfer(pair.peer_shard, pair.my_shard, back, pair.now, pair.dropped);
             if let Transfer::Moved(returned) = returned {
-                self.moves.change(record.id, |record| record.keys_returned += returned as u64);
+                let left = pair.peer_shard.len();
+                self.moves.change(record.id, |record| {
+                    record.keys_returned += returned.keys as u64;
+                    record.bytes_moved += returned.bytes;
+                    record.keys_left = left as u64;
+                });
             }
             // Expired ones count here: the next steps drop them, a bounded number each.
             if pair.peer_shard.len() > 0 {

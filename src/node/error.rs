@@ -1,5 +1,7 @@
 //! `AdminError`: why an admin verb was refused.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::migration::MoveId;
@@ -92,11 +94,19 @@ pub enum AdminError {
         /// The length of the key.
         bytes: usize,
     },
-    /// A batch of no key, or of more than [`MIGRATE_KEYS_MAX`](crate::limits::MIGRATE_KEYS_MAX).
+    /// A batch of no key or no byte, or of more than
+    /// [`MIGRATE_KEYS_MAX`](crate::limits::MIGRATE_KEYS_MAX) keys.
     #[error("a batch of {keys} keys is out of bounds")]
     BatchSize {
         /// How many keys the batch has.
         keys: usize,
+    },
+    /// A bound on the time of a hold that is below [`HOLD_TIME_MIN`](crate::limits::HOLD_TIME_MIN)
+    /// or above [`HOLD_TIME_MAX`](crate::limits::HOLD_TIME_MAX).
+    #[error("a hold of {} ns is out of bounds", time.as_nanos())]
+    HoldTime {
+        /// The bound that was asked for.
+        time: Duration,
     },
 }
 
@@ -122,7 +132,8 @@ impl AdminError {
             | Self::NoSuchHandover { .. }
             | Self::TooManyHandovers
             | Self::KeyTooLong { .. }
-            | Self::BatchSize { .. } => format!("ERR {self}"),
+            | Self::BatchSize { .. }
+            | Self::HoldTime { .. } => format!("ERR {self}"),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Handover: a slot changes its owner with everything in it, under both tokens, in constant time.
 
-use std::time::Duration;
-
 use crate::migration::Closed;
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
@@ -231,17 +229,6 @@ fn record_of<V: Value + ?Sized>(
     pair: &Pair<'_, V>,
     set: Option<HandoverId>,
 ) -> MoveRecord {
-    MoveRecord {
-        id,
-        slot,
-        source: pair.me.node,
-        target: pair.peer.node,
-        phase: MovePhase::Reserved,
-        keys_moved: 0,
-        keys_returned: 0,
-        last_error: None,
-        began: Duration::from_nanos(pair.now.nanos()),
-        ended: None,
-        set,
-    }
+    let sides = (slot, pair.me.node, pair.peer.node);
+    MoveRecord { set, ..MoveRecord::new(id, sides, MovePhase::Reserved, pair.now) }
 }

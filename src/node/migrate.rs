@@ -1,12 +1,12 @@
 //! Keys travel from source to target: batches of a move, and MIGRATE of named keys.
 
-use crate::limits::MIGRATE_KEYS_MAX;
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
 use crate::migration::Side;
 use crate::migration::SlotState;
 use crate::migration::check_batch;
 use crate::node::AdminError;
+use crate::node::BatchLimits;
 use crate::node::Node;
 use crate::node::setslot::Pair;
 use crate::shard::Batch;
@@ -28,6 +28,8 @@ use crate::worker::Patience;
 pub struct BatchResult {
     /// How many live keys travelled.
     pub moved: usize,
+    /// How many bytes their entries take.
+    pub bytes: u64,
     /// How many entries are left where they came from, expired ones included.
     pub left: usize,
 }
@@ -55,7 +57,8 @@ impl MigrateOptions {
 }
 
 impl<V: Value + ?Sized> Node<V> {
-    /// Moves up to `count` keys of an open move from this node, the source, to its target.
+    /// Moves a batch of keys of an open move from this node, the source, to its target: so many, or
+    /// what [`BatchLimits`] say.
     ///
     /// Runs on the slot's worker here, under both tokens: all of the batch is moved at one instant,
     /// by pointer; deadlines and identities stay. What has expired is removed, not sent. A batch
@@ -63,23 +66,22 @@ impl<V: Value + ?Sized> Node<V> {
     /// [`MIGRATE_BUCKETS`](crate::limits::MIGRATE_BUCKETS) buckets of the table at most.
     ///
     /// # Errors
-    /// [`AdminError::BatchSize`], `SetSlot` with `NoSuchMove` when the move is not open under `id`,
-    /// `Worker`. Nothing was changed, and trying again is harmless.
+    /// [`AdminError::BatchSize`], `HoldTime`, `SetSlot` with `NoSuchMove` when the move is not open
+    /// under `id`, `Worker`. Nothing was changed, and trying again is harmless.
     pub fn migrate_batch(
         &self,
         slot: Slot,
         id: MoveId,
-        count: usize,
+        limits: impl Into<BatchLimits>,
     ) -> Result<BatchResult, AdminError> {
-        check_batch_size(count)?;
+        let limits = limits.into().check()?;
         let sent = self.on_source((slot, SetSlotError::NoSuchMove), |pair| {
             check_batch(&pair.me, &pair.peer, id)
                 .map_err(|error| AdminError::SetSlot { slot, error })?;
-            self.send(pair, id, (Batch::Any(count), Existing::Replace))
+            let quota = self.roster.quota(limits, pair.now);
+            self.send(pair, id, (Batch::Any(quota), Existing::Replace))
         });
-        sent.inspect_err(|error| {
-            self.roster.moves.change(id, |record| record.last_error = Some(*error));
-        })
+        sent.inspect_err(|&error| self.roster.moves.refused(id, error))
     }
 
     /// MIGRATE: moves named keys of one slot from this node, the source of an open move, to its
@@ -115,15 +117,20 @@ impl<V: Value + ?Sized> Node<V> {
         #[cfg(feature = "testing")]
         if self.roster.faults.has(Fault::CopyWithoutDelete) {
             pair.my_shard.share_into(pair.peer_shard, pair.dropped);
-            return Ok(BatchResult { moved: pair.my_shard.len(), left: 0 });
+            return Ok(BatchResult { moved: pair.my_shard.len(), bytes: 0, left: 0 });
         }
         let _ = Fault::CopyWithoutDelete;
         let sent = transfer(pair.my_shard, pair.peer_shard, batch, pair.now, pair.dropped);
         match sent {
             Transfer::Busy => Err(AdminError::BusyKey),
             Transfer::Moved(moved) => {
-                self.roster.moves.change(id, |record| record.keys_moved += moved as u64);
-                Ok(BatchResult { moved, left: pair.my_shard.len() })
+                let left = pair.my_shard.len();
+                self.roster.moves.change(id, |record| {
+                    record.keys_moved += moved.keys as u64;
+                    record.bytes_moved += moved.bytes;
+                    record.keys_left = left as u64;
+                });
+                Ok(BatchResult { moved: moved.keys, bytes: moved.bytes, left })
             }
         }
     }
@@ -149,7 +156,7 @@ impl<V: Value + ?Sized> Node<V> {
         &self,
         keys: &'k [impl AsRef<[u8]>],
     ) -> Result<(Slot, Vec<Key<'k>>), AdminError> {
-        check_batch_size(keys.len())?;
+        BatchLimits::of_keys(keys.len()).check()?;
         let hash = |key: &'k _| {
             Key::new(AsRef::<[u8]>::as_ref(key), &self.roster.hasher)
                 .map_err(|bytes| AdminError::KeyTooLong { bytes })
@@ -241,12 +248,4 @@ fn check_copy(me: &Side, peer: &Side) -> Result<(), SetSlotError> {
     }
     let imports = matches!(peer.state, SlotState::Importing { source, .. } if source == me.node);
     if imports { Ok(()) } else { Err(SetSlotError::TargetNotImporting { target: peer.node }) }
-}
-
-fn check_batch_size(keys: usize) -> Result<(), AdminError> {
-    if (1..=MIGRATE_KEYS_MAX).contains(&keys) {
-        Ok(())
-    } else {
-        Err(AdminError::BatchSize { keys })
-    }
 }

@@ -10,6 +10,7 @@ use crate::node::AdminError;
 use crate::node::HandoverId;
 use crate::slot::Slot;
 use crate::sync::Mutex;
+use crate::time::Now;
 use crate::topology::NodeId;
 
 /// How far a move has come.
@@ -56,7 +57,16 @@ pub struct MoveRecord {
     pub keys_moved: u64,
     /// How many keys have travelled back.
     pub keys_returned: u64,
-    /// Why the last step that was refused was refused.
+    /// How many entries are still to travel, back while the move is aborted, as its last step left
+    /// them: expired ones that nobody met yet included. 0 until the source is marked.
+    pub keys_left: u64,
+    /// How many bytes of entries have travelled, both ways; those of a handover do not count.
+    pub bytes_moved: u64,
+    /// How many steps were refused, or found the slot held still for a call.
+    pub retries: u64,
+    /// Whether the move is paused: its drivers wait, its marks stay, calls are served.
+    pub paused: bool,
+    /// Why the last step that was refused was refused. A slot that was held still is no reason.
     pub last_error: Option<AdminError>,
     /// When it began, since the cluster did.
     pub began: Duration,
@@ -64,6 +74,34 @@ pub struct MoveRecord {
     pub ended: Option<Duration>,
     /// The handover of a set to which it belongs.
     pub set: Option<HandoverId>,
+}
+
+impl MoveRecord {
+    /// The record of a move that begins now, of a slot from a source to a target.
+    pub(crate) fn new(
+        id: MoveId,
+        (slot, source, target): (Slot, NodeId, NodeId),
+        phase: MovePhase,
+        now: &Now<'_>,
+    ) -> Self {
+        Self {
+            id,
+            slot,
+            source,
+            target,
+            phase,
+            keys_moved: 0,
+            keys_returned: 0,
+            keys_left: 0,
+            bytes_moved: 0,
+            retries: 0,
+            paused: false,
+            last_error: None,
+            began: Duration::from_nanos(now.nanos()),
+            ended: None,
+            set: None,
+        }
+    }
 }
 
 /// The moves of a cluster. Its lock is taken under tokens and takes no other.
@@ -96,11 +134,31 @@ impl Moves {
         self.state.lock().open.insert(record.id, record);
     }
 
-    /// Changes the record of an open move.
-    pub(crate) fn change(&self, id: MoveId, change: impl FnOnce(&mut MoveRecord)) {
-        if let Some(record) = self.state.lock().open.get_mut(&id) {
-            change(record);
-        }
+    /// Changes the record of an open move; nothing happens to one that has ended.
+    pub(crate) fn change<R>(
+        &self,
+        id: MoveId,
+        change: impl FnOnce(&mut MoveRecord) -> R,
+    ) -> Option<R> {
+        self.state.lock().open.get_mut(&id).map(change)
+    }
+
+    /// A step was refused.
+    pub(crate) fn refused(&self, id: MoveId, error: AdminError) {
+        self.change(id, |record| {
+            record.retries += 1;
+            record.last_error = Some(error);
+        });
+    }
+
+    /// A step found the slot held still for a call.
+    pub(crate) fn waited(&self, id: MoveId) {
+        self.change(id, |record| record.retries += 1);
+    }
+
+    /// Pauses an open move, or lets it go on; whether it is open.
+    pub(crate) fn set_paused(&self, id: MoveId, paused: bool) -> bool {
+        self.change(id, |record| record.paused = paused).is_some()
     }
 
     /// Ends a move in the hold that clears its marks.
@@ -109,6 +167,8 @@ impl Moves {
         let Some(mut record) = state.open.remove(&id) else { return };
         record.phase = phase;
         record.ended = Some(now);
+        record.paused = false;
+        record.keys_left = 0;
         state.keep(record);
     }
 

@@ -19,6 +19,7 @@ use crate::shard::Batch;
 use crate::shard::Dropped;
 use crate::shard::Existing;
 use crate::shard::Transfer;
+use crate::shard::Travelled;
 use crate::shard::Value;
 use crate::shard::transfer;
 use crate::time::Now;
@@ -146,12 +147,14 @@ impl<V: Value + ?Sized> Roster<V> {
             Way::Forth | Way::Neither => (at_source, at_target, target),
         };
         let named = (Batch::Named(operation.keys()), Existing::Replace);
-        if let Transfer::Moved(keys @ 1..) =
-            transfer(&mut from.shard, &mut to.shard, named, now, dropped)
-        {
-            self.moves.change(pull.id, |record| match pull.way {
-                Way::Back => record.keys_returned += keys as u64,
-                Way::Forth | Way::Neither => record.keys_moved += keys as u64,
+        let pulled = transfer(&mut from.shard, &mut to.shard, named, now, dropped);
+        if let Transfer::Moved(Travelled { keys: keys @ 1.., bytes }) = pulled {
+            self.moves.change(pull.id, |record| {
+                record.bytes_moved += bytes;
+                match pull.way {
+                    Way::Back => record.keys_returned += keys as u64,
+                    Way::Forth | Way::Neither => record.keys_moved += keys as u64,
+                }
             });
         }
         // Whatever changes the marks needs the other token too, and the keys are all here: one

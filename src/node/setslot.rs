@@ -1,7 +1,5 @@
 //! SETSLOT: the verbs of a classic move, applied under the tokens they need.
 
-use std::time::Duration;
-
 use crate::migration::Closed;
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
@@ -86,19 +84,8 @@ impl<V: Value + ?Sized> Roster<V> {
         (source, target): (NodeId, NodeId),
         now: &Now<'_>,
     ) {
-        self.moves.begin(MoveRecord {
-            id,
-            slot,
-            source,
-            target,
-            phase: MovePhase::Importing,
-            keys_moved: 0,
-            keys_returned: 0,
-            last_error: None,
-            began: Duration::from_nanos(now.nanos()),
-            ended: None,
-            set: None,
-        });
+        let sides = (slot, source, target);
+        self.moves.begin(MoveRecord::new(id, sides, MovePhase::Importing, now));
     }
 
     /// [`on_pair`](Self::on_pair) for transitions that do not ask which side has keys.
@@ -169,7 +156,11 @@ impl<V: Value + ?Sized> Node<V> {
         step_of: Option<MoveId>,
     ) -> Result<Option<MoveId>, AdminError> {
         self.roster.expect_open()?;
-        self.roster.expect_gate_open(slot)?;
+        self.roster.expect_gate_open(slot).inspect_err(|_| {
+            if let Some(id) = step_of {
+                self.roster.moves.waited(id);
+            }
+        })?;
         let done = match verb {
             SetSlot::Importing { source } => self.set_importing(slot, source),
             SetSlot::Migrating { target } => self.set_migrating(slot, target, step_of),
@@ -178,7 +169,7 @@ impl<V: Value + ?Sized> Node<V> {
             SetSlot::Node { owner } => self.yield_slot(slot, owner, step_of),
         };
         if let (Err(error), Some(id)) = (&done, step_of) {
-            self.roster.moves.change(id, |record| record.last_error = Some(*error));
+            self.roster.moves.refused(id, *error);
         }
         done
     }
@@ -210,7 +201,11 @@ impl<V: Value + ?Sized> Node<V> {
         let opened = self.roster.on_pair((self.member(), peer), slot, |pair| {
             expect_step(step_of, pair.peer.state)?;
             let id = migrating(&mut pair.me, &mut pair.peer)?;
-            self.roster.moves.change(id, |record| record.phase = MovePhase::Migrating);
+            let left = pair.my_shard.len() as u64;
+            self.roster.moves.change(id, |record| {
+                record.phase = MovePhase::Migrating;
+                record.keys_left = left;
+            });
             Ok(Some(id))
         });
         opened.map_err(|error| AdminError::SetSlot { slot, error })

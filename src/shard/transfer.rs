@@ -1,19 +1,48 @@
 //! Entries travel between two shards of one slot, by pointer, under both tokens.
 
 use crate::limits::MIGRATE_BUCKETS;
+use crate::limits::MIGRATE_CHUNK_KEYS;
 use crate::shard::Dropped;
 use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
+use crate::time::Clock;
 use crate::time::Now;
+
+/// What ends a batch of whichever entries come first.
+#[derive(Clone, Copy)]
+pub(crate) struct Quota<'q> {
+    /// So many live entries.
+    pub(crate) keys: usize,
+    /// So many bytes; the entry that reaches the bound still travels.
+    pub(crate) bytes: u64,
+    /// This time of this clock, looked at after every [`MIGRATE_CHUNK_KEYS`] entries.
+    pub(crate) until: Option<(u64, &'q dyn Clock)>,
+}
+
+impl Quota<'_> {
+    /// What may still be taken after so much.
+    fn without(self, taken: Travelled) -> Self {
+        let (keys, bytes) = (self.keys - taken.keys, self.bytes.saturating_sub(taken.bytes));
+        Self { keys, bytes, ..self }
+    }
+
+    fn is_used_up(self) -> bool {
+        self.keys == 0 || self.bytes == 0
+    }
+
+    fn is_over(self) -> bool {
+        self.is_used_up() || self.until.is_some_and(|(until, clock)| clock.nanos() >= until)
+    }
+}
 
 /// Which entries travel.
 #[derive(Clone, Copy)]
 pub(crate) enum Batch<'b> {
-    /// Up to so many, whichever come first; perhaps fewer, though more are there.
-    Any(usize),
+    /// Whichever come first, within a quota; perhaps fewer, though more are there.
+    Any(Quota<'b>),
     /// The named keys.
     Named(&'b [Key<'b>]),
 }
@@ -25,13 +54,31 @@ pub(crate) enum Existing {
     Refuse,
     /// It is replaced.
     Replace,
+    /// It stays, and what comes is dropped.
+    Keep,
+}
+
+/// How much has travelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Travelled {
+    /// Live entries.
+    pub(crate) keys: usize,
+    /// The bytes of their allocations.
+    pub(crate) bytes: u64,
+}
+
+impl Travelled {
+    fn count<V: Value + ?Sized>(&mut self, entry: &Entry<V>) {
+        self.keys += 1;
+        self.bytes += entry.allocation_bytes() as u64;
+    }
 }
 
 /// What a transfer did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Transfer {
-    /// So many live entries travelled.
-    Moved(usize),
+    /// So much travelled.
+    Moved(Travelled),
     /// A live entry of the same key is at the destination; nothing travelled.
     Busy,
 }
@@ -45,26 +92,61 @@ pub(crate) fn transfer<V: Value + ?Sized>(
     now: &Now<'_>,
     dropped: &mut Dropped<V>,
 ) -> Transfer {
-    let mut travelling = match batch {
-        Batch::Any(count) => from.take_any(count, now, dropped),
-        Batch::Named(keys) => {
-            keys.iter().filter_map(|key| from.remove(key, now, dropped)).collect()
-        }
+    let moved = match batch {
+        Batch::Any(quota) => Some(transfer_any(from, to, (quota, existing), now, dropped)),
+        Batch::Named(keys) => transfer_named(from, to, (keys, existing), now, dropped),
     };
-    if existing == Existing::Refuse && travelling.iter().any(|entry| to.has_same(entry, now)) {
-        for entry in travelling.drain(..) {
-            from.insert(entry);
-        }
-        return Transfer::Busy;
-    }
-    let count = travelling.len();
-    for entry in travelling {
-        dropped.extend(to.insert(entry).map(Garbage::Entry));
-    }
     if from.len() == 0 {
         from.clear(dropped);
     }
-    Transfer::Moved(count)
+    moved.map_or(Transfer::Busy, Transfer::Moved)
+}
+
+fn transfer_named<V: Value + ?Sized>(
+    from: &mut Shard<V>,
+    to: &mut Shard<V>,
+    (keys, existing): (&[Key<'_>], Existing),
+    now: &Now<'_>,
+    dropped: &mut Dropped<V>,
+) -> Option<Travelled> {
+    let travelling: Vec<_> = keys.iter().filter_map(|key| from.remove(key, now, dropped)).collect();
+    if existing == Existing::Refuse && travelling.iter().any(|entry| to.has_same(entry, now)) {
+        for entry in travelling {
+            from.insert(entry);
+        }
+        return None;
+    }
+    let mut sent = Travelled::default();
+    for entry in travelling {
+        to.receive(entry, existing, now, (&mut sent, dropped));
+    }
+    Some(sent)
+}
+
+/// Sends chunk after chunk until the quota is reached, nothing is left, or the next
+/// [`MIGRATE_BUCKETS`] buckets have been looked at. Refuses nothing: to learn whether a key of the
+/// batch is at the destination, the batch would have to be taken out first.
+fn transfer_any<V: Value + ?Sized>(
+    from: &mut Shard<V>,
+    to: &mut Shard<V>,
+    (quota, existing): (Quota<'_>, Existing),
+    now: &Now<'_>,
+    dropped: &mut Dropped<V>,
+) -> Travelled {
+    let mut sent = Travelled::default();
+    let mut left = quota;
+    let mut chunk = Vec::with_capacity(MIGRATE_CHUNK_KEYS.min(quota.keys).min(from.len()));
+    let mut buckets_left = from.bucket_count().min(MIGRATE_BUCKETS);
+    while buckets_left > 0 && from.len() > 0 {
+        buckets_left -= from.take_chunk(&mut chunk, (&mut left, buckets_left), now, dropped);
+        for entry in chunk.drain(..) {
+            to.receive(entry, existing, now, (&mut sent, dropped));
+        }
+        if left.is_over() {
+            break;
+        }
+    }
+    sent
 }
 
 impl<V: Value + ?Sized> Shard<V> {
@@ -75,31 +157,59 @@ impl<V: Value + ?Sized> Shard<V> {
         found.is_some_and(|other| !now.is_past(other.deadline()))
     }
 
-    /// Takes up to `count` live entries out of the next [`MIGRATE_BUCKETS`] buckets, and drops the
-    /// expired ones on the way.
-    fn take_any(&mut self, count: usize, now: &Now<'_>, dropped: &mut Dropped<V>) -> Vec<Entry<V>> {
-        let Some(table) = self.table() else { return Vec::new() };
-        let mut taken = Vec::with_capacity(count.min(table.entries.len()));
-        let buckets = table.entries.num_buckets();
-        if table.cursor >= buckets {
-            table.cursor = 0;
+    /// Takes an entry in that has left another shard, and counts it, unless a live one is to stay.
+    fn receive(
+        &mut self,
+        entry: Entry<V>,
+        existing: Existing,
+        now: &Now<'_>,
+        (sent, dropped): (&mut Travelled, &mut Dropped<V>),
+    ) {
+        if existing == Existing::Keep && self.has_same(&entry, now) {
+            dropped.push(Garbage::Entry(entry));
+            return;
         }
-        // Two runs: from the cursor to the end, then from the start to the cursor.
-        let start = table.cursor;
-        for bucket in (start..buckets).chain(0..start).take(MIGRATE_BUCKETS) {
-            if taken.len() == count || table.entries.is_empty() {
+        sent.count(&entry);
+        dropped.extend(self.insert(entry).map(Garbage::Entry));
+    }
+
+    fn bucket_count(&mut self) -> usize {
+        self.table().map_or(0, |table| table.entries.num_buckets())
+    }
+
+    /// Takes a chunk of live entries out of the next `buckets_left` buckets, within what the quota
+    /// has `left`, and drops expired ones on the way, which count for the chunk. Returns how many
+    /// buckets it looked at.
+    fn take_chunk(
+        &mut self,
+        taken: &mut Vec<Entry<V>>,
+        (left, buckets_left): (&mut Quota<'_>, usize),
+        now: &Now<'_>,
+        dropped: &mut Dropped<V>,
+    ) -> usize {
+        let Some(table) = self.table() else { return buckets_left };
+        let buckets = table.entries.num_buckets();
+        let (mut looked, mut expired) = (0, 0);
+        while looked < buckets_left && !table.entries.is_empty() {
+            if taken.len() + expired == MIGRATE_CHUNK_KEYS || left.is_used_up() {
                 break;
             }
+            let bucket = if table.cursor < buckets { table.cursor } else { 0 };
             table.cursor = bucket + 1;
+            looked += 1;
             let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
             let entry = found.remove().0;
             if now.is_past(entry.deadline()) {
                 dropped.push(Garbage::Entry(entry));
+                expired += 1;
             } else {
+                let mut one = Travelled::default();
+                one.count(&entry);
+                *left = left.without(one);
                 taken.push(entry);
             }
         }
-        taken
+        looked
     }
 }
 
@@ -111,5 +221,79 @@ impl<V: Value + ?Sized> Shard<V> {
         for entry in self.iter() {
             dropped.extend(other.insert(entry.share()).map(Garbage::Entry));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::KeyHasher;
+    use crate::sync::AtomicU64;
+    use crate::sync::Ordering;
+    use crate::time::NEVER;
+
+    /// A clock that every look moves by one.
+    struct Ticking(AtomicU64);
+
+    impl Clock for Ticking {
+        fn nanos(&self) -> u64 {
+            self.0.fetch_add(1, Ordering::Relaxed)
+        }
+    }
+
+    fn shard(keys: std::ops::Range<u32>, value: u8, deadline: u64) -> Shard<[u8]> {
+        let hasher = KeyHasher::seeded(1);
+        let mut shard = Shard::default();
+        for number in keys {
+            let name = format!("{{b}}:{number}");
+            let key = Key::new(name.as_bytes(), &hasher).unwrap();
+            shard.insert(Entry::<[u8]>::new(key.bytes, key.hash, &[value], deadline));
+        }
+        shard
+    }
+
+    fn values(shard: &Shard<[u8]>) -> Vec<u8> {
+        shard.iter().map(|entry| entry.value()[0]).collect()
+    }
+
+    #[test]
+    fn a_batch_ends_when_its_hold_is_over_and_the_next_ones_send_the_rest() {
+        let clock = Ticking(AtomicU64::new(0));
+        let (mut from, mut to) = (shard(0..300, 1, NEVER), Shard::default());
+        let mut batches = Vec::new();
+        while from.len() > 0 {
+            let now = Now::new(&clock);
+            // The third look of each batch finds that time is over.
+            let until = clock.0.load(Ordering::Relaxed) + 2;
+            let quota = Quota { keys: 4096, bytes: u64::MAX, until: Some((until, &clock)) };
+            let batch = (Batch::Any(quota), Existing::Replace);
+            let sent = transfer(&mut from, &mut to, batch, &now, &mut Dropped::new());
+            let Transfer::Moved(sent) = sent else { panic!("{sent:?}") };
+            assert!(sent.keys > 0, "a batch always gets on");
+            batches.push(sent.keys);
+        }
+        assert_eq!(to.len(), 300);
+        assert_eq!(batches.iter().sum::<usize>(), 300);
+        assert!(batches.iter().all(|&keys| keys <= 3 * MIGRATE_CHUNK_KEYS), "{batches:?}");
+    }
+
+    #[test]
+    fn what_is_kept_is_not_replaced_unless_it_has_expired() {
+        let clock = Ticking(AtomicU64::new(10));
+        let (mut from, mut to) = (shard(0..6, 1, NEVER), shard(0..2, 2, NEVER));
+        for dead in 2..4 {
+            let mut old = shard(dead..dead + 1, 3, 5);
+            let table = old.table().unwrap();
+            to.insert(table.entries.drain().next().unwrap());
+        }
+        let quota = Quota { keys: 64, bytes: u64::MAX, until: None };
+        let batch = (Batch::Any(quota), Existing::Keep);
+        let now = Now::new(&clock);
+        let sent = transfer(&mut from, &mut to, batch, &now, &mut Dropped::new());
+        let Transfer::Moved(sent) = sent else { panic!("{sent:?}") };
+        assert_eq!((sent.keys, from.len(), to.len()), (4, 0, 6));
+        let mut values = values(&to);
+        values.sort_unstable();
+        assert_eq!(values, [1, 1, 1, 1, 2, 2]);
     }
 }

@@ -17,7 +17,7 @@ fn a_batch_never_puts_a_dead_key_over_a_live_one() {
     rig.cluster.advance(TTL);
     rig.write(K, "live");
     assert_eq!(rig.stored(B), 1, "by way of ASK");
-    assert_eq!(rig.batch(A, id, 8), Ok(BatchResult { moved: 0, left: 0 }));
+    assert_eq!(rig.batch(A, id, 8), Ok(BatchResult { moved: 0, bytes: 0, left: 0 }));
     rig.check_read(K, Some("live"));
     assert_eq!(rig.take(B), Ok(Some(id)));
     rig.check_settled(B);

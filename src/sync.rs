@@ -99,6 +99,12 @@ pub(crate) fn back_off(tries: u32) {
     std::thread::park_timeout(pause);
 }
 
+/// Lets other threads run for about so long, or a little less when that is long: the caller looks
+/// again and comes back.
+pub(crate) fn pause(time: std::time::Duration) {
+    std::thread::park_timeout(time.min(crate::limits::BACKOFF_MAX));
+}
+
 /// How many threads this machine runs at once.
 pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

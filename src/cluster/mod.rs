@@ -170,8 +170,9 @@ impl<V: Value + ?Sized> Cluster<V> {
         self.roster().answers.redirects()
     }
 
-    /// Pauses an open move: its drivers wait before their next step, its marks stay, and calls are
-    /// served as before. Once the slot has flipped a pause holds nothing back.
+    /// Pauses an open move whose keys travel: its drivers wait before their next step, its marks
+    /// stay, and calls are served as before. Once the slot has flipped a pause holds nothing back,
+    /// and so it is with the slots of a handover.
     ///
     /// # Errors
     /// [`AdminError::NoSuchMove`] when the move is not open.

@@ -1,5 +1,7 @@
 //! `Move`: the driver of one slot's move, one verb or batch a step; any driver can take over.
 
+use std::time::Duration;
+
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::migration::MoveId;
@@ -8,6 +10,8 @@ use crate::migration::SlotState;
 use crate::node::AdminError;
 use crate::node::Node;
 use crate::node::SetSlot;
+use crate::reshard::MoveControl;
+use crate::reshard::Pace;
 use crate::reshard::PlannedMove;
 use crate::reshard::driver::check_batch_keys;
 use crate::shard::Value;
@@ -33,6 +37,13 @@ pub enum MoveStep {
     More,
     /// A call holds the slot still; try again a little later.
     Busy,
+    /// The move is paused; nothing was done.
+    Paused,
+    /// The pace holds the next batch back; nothing was done.
+    Wait {
+        /// For how long, by the cluster's clock.
+        time: Duration,
+    },
     /// The slot has its new owner, or an abort has brought everything back.
     Done {
         /// Whether the slot has changed its owner.
@@ -52,6 +63,8 @@ pub struct Move<V: Value + ?Sized> {
     target: Node<V>,
     planned: PlannedMove,
     batch_keys: usize,
+    pace: Pace,
+    control: MoveControl<V>,
     phase: Phase,
     keys_moved: u64,
 }
@@ -76,6 +89,8 @@ impl<V: Value + ?Sized> Move<V> {
             target,
             planned,
             batch_keys,
+            pace: Pace::new(),
+            control: MoveControl::of(cluster),
             phase: Phase::MarkTarget,
             keys_moved: 0,
         })
@@ -94,7 +109,27 @@ impl<V: Value + ?Sized> Move<V> {
             PlannedMove { slot: record.slot, source: record.source, target: record.target };
         let mut driver = Self::new(cluster, planned, batch_keys)?;
         driver.phase = driver.phase_of(id)?;
+        driver.control.attend(driver.id());
         Ok(driver)
+    }
+
+    /// Keys travel at this pace, whose budget the driver shares with the pace's clones.
+    #[must_use]
+    pub fn pace(mut self, pace: &Pace) -> Self {
+        self.pace = pace.clone();
+        self
+    }
+
+    /// The hand by which another thread pauses, resumes and aborts this driver.
+    pub fn control(&self) -> MoveControl<V> {
+        self.control.clone()
+    }
+
+    /// The driver obeys this hand from here on.
+    pub(super) fn controlled_by(mut self, control: &MoveControl<V>) -> Self {
+        self.control = control.clone();
+        self.control.attend(self.id());
+        self
     }
 
     /// Reads from the marks how far the move `id` has come.
@@ -171,11 +206,14 @@ impl<V: Value + ?Sized> Move<V> {
         };
     }
 
-    /// One verb or one batch.
+    /// One verb or one batch, unless the move is paused or its pace holds the batch back.
     ///
     /// # Errors
     /// What the verb was refused with; the driver stays where it is.
     pub fn step(&mut self) -> Result<MoveStep, Error> {
+        if let Some(held_back) = self.held_back() {
+            return Ok(held_back);
+        }
         let stepped = match self.phase {
             Phase::MarkTarget => self.mark_target(),
             Phase::MarkSource(id) => self.mark_source(id),
@@ -187,12 +225,36 @@ impl<V: Value + ?Sized> Move<V> {
             phase @ Phase::Done { .. } => Ok(phase),
         };
         match stepped {
-            Ok(phase) => self.phase = phase,
+            Ok(phase) => {
+                self.phase = phase;
+                self.control.attend(self.id());
+            }
             Err(AdminError::Worker(WorkerError::Busy)) => return Ok(MoveStep::Busy),
             Err(error) => return Err(error.into()),
         }
         let done = if let Phase::Done { flipped } = self.phase { Some(flipped) } else { None };
         Ok(done.map_or(MoveStep::More, |flipped| MoveStep::Done { flipped }))
+    }
+
+    /// Obeys the driver's control, the move's record and the pace, in this order.
+    fn held_back(&mut self) -> Option<MoveStep> {
+        if self.control.is_aborted() {
+            self.abort();
+        }
+        let is_over = match self.phase {
+            Phase::Close(_) | Phase::TellOthers { .. } | Phase::Done { .. } => true,
+            Phase::MarkTarget
+            | Phase::MarkSource(_)
+            | Phase::SendKeys(_)
+            | Phase::Flip(_)
+            | Phase::TakeBack(_) => false,
+        };
+        if !is_over && self.control.is_paused() {
+            return Some(MoveStep::Paused);
+        }
+        let Phase::SendKeys(_) = self.phase else { return None };
+        let time = self.pace.wait_at(self.source.uptime())?;
+        Some(MoveStep::Wait { time })
     }
 
     fn mark_target(&self) -> Result<Phase, AdminError> {
@@ -208,8 +270,10 @@ impl<V: Value + ?Sized> Move<V> {
     }
 
     fn send_keys(&mut self, id: MoveId) -> Result<Phase, AdminError> {
-        let sent = self.source.migrate_batch(self.planned.slot, id, self.batch_keys)?;
+        let limits = self.pace.batch(self.batch_keys);
+        let sent = self.source.migrate_batch(self.planned.slot, id, limits)?;
         self.keys_moved += sent.moved as u64;
+        self.pace.spend(self.source.uptime(), sent.moved as u64, sent.bytes);
         Ok(if sent.left == 0 { Phase::Flip(id) } else { Phase::SendKeys(id) })
     }
 
@@ -248,7 +312,7 @@ impl<V: Value + ?Sized> Move<V> {
     }
 
     fn take_back(&self, id: MoveId) -> Result<Phase, AdminError> {
-        match self.cluster.abort_step(id, self.batch_keys) {
+        match self.cluster.abort_step(id, self.pace.batch(self.batch_keys)) {
             Ok(crate::node::AbortStep::More) => Ok(Phase::TakeBack(id)),
             Ok(crate::node::AbortStep::Done) => Ok(Phase::Done { flipped: false }),
             Err(AdminError::SetSlot { error: SetSlotError::Flipped, .. }) => Ok(Phase::Close(id)),

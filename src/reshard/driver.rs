@@ -5,9 +5,9 @@ use crate::limits::MIGRATE_KEYS_MAX;
 use crate::node::AdminError;
 use crate::reshard::Move;
 use crate::reshard::MoveStep;
+use crate::reshard::wait_out;
 use crate::shard::Value;
 use crate::slot::Slot;
-use crate::sync::back_off;
 
 /// What moves one slot or several, a step at a time.
 pub(super) trait Driver {
@@ -64,10 +64,10 @@ pub(super) fn finish(driver: &mut dyn Driver, waits: &mut u64) -> Result<(), Err
     loop {
         match driver.step()? {
             MoveStep::More => busy = 0,
-            MoveStep::Busy => {
-                *waits += 1;
+            waiting @ (MoveStep::Busy | MoveStep::Paused | MoveStep::Wait { .. }) => {
+                *waits += u64::from(waiting == MoveStep::Busy);
                 busy += 1;
-                back_off(busy);
+                wait_out(waiting, busy);
             }
             MoveStep::Done { .. } => return Ok(()),
         }

@@ -2,16 +2,22 @@
 //!
 //! Built on public items only: whatever this does, users can do.
 
+mod control;
 mod drive;
 mod driver;
 mod handover;
+mod pace;
 mod plan;
 mod resume;
 mod run;
 
+use control::wait_out;
+
 pub use crate::topology::PlannedMove;
+pub use control::MoveControl;
 pub use drive::{Move, MoveStep};
 pub use handover::Handover;
+pub use pace::{Pace, PaceError};
 pub use plan::{PlanError, plan_drain, plan_join, plan_moves};
 pub use resume::{Resume, resume};
 pub use run::{MoveKind, Progress, Report, Reshard, ReshardError};

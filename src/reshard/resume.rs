@@ -23,7 +23,8 @@ pub enum Resume {
     Abort,
 }
 
-/// Finishes or undoes every handover and every move that is open, whoever began it. Only while no
+/// Finishes or undoes every handover and every move that is open, whoever began it, also one that
+/// is paused. Only while no
 /// other driver works on them: two drivers get in each other's way, though they lose nothing.
 ///
 /// # Errors
@@ -42,6 +43,8 @@ pub fn resume<V: Value + ?Sized>(
     let open = |record: &crate::node::MoveRecord| !record.phase.is_ended() && record.set.is_none();
     for record in cluster.moves().into_iter().filter(open) {
         let slot = record.slot;
+        // One that has just ended has nothing to pause.
+        let _ = cluster.resume_move(record.id);
         let mut driver = Move::take_over(cluster, record.id, MIGRATE_KEYS_DEFAULT)
             .map_err(|error| ReshardError::Step { slot, error, report })?;
         // Only the target is marked: when the source has lost the slot, or gives it to somebody

@@ -11,7 +11,9 @@ use crate::error::Error;
 use crate::limits::MIGRATE_KEYS_DEFAULT;
 use crate::reshard::Handover;
 use crate::reshard::Move;
+use crate::reshard::MoveControl;
 use crate::reshard::MoveStep;
+use crate::reshard::Pace;
 use crate::reshard::PlanError;
 use crate::reshard::PlannedMove;
 use crate::reshard::driver::Driver;
@@ -20,10 +22,10 @@ use crate::reshard::handover::SlotHandover;
 use crate::reshard::plan_drain;
 use crate::reshard::plan_join;
 use crate::reshard::plan_moves;
+use crate::reshard::wait_out;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::slot::SlotSet;
-use crate::sync::back_off;
 use crate::topology::NodeId;
 
 /// How a slot moves.
@@ -39,7 +41,7 @@ pub enum MoveKind {
 }
 
 /// What `run` does with the list of moves.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     SlotBySlot(MoveKind),
     AllOrNothing,
@@ -123,6 +125,8 @@ pub struct Reshard<'c, V: Value + ?Sized> {
     moves: Vec<PlannedMove>,
     batch_keys: usize,
     way: Way,
+    pace: Pace,
+    control: MoveControl<V>,
     progress: Option<Callback<'c>>,
 }
 
@@ -140,6 +144,8 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
             moves: Vec::new(),
             batch_keys: MIGRATE_KEYS_DEFAULT,
             way: Way::SlotBySlot(MoveKind::default()),
+            pace: Pace::new(),
+            control: MoveControl::of(cluster),
             progress: None,
         }
     }
@@ -222,6 +228,18 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
         self
     }
 
+    /// Keys of classic moves travel at this pace, over all slots together.
+    #[must_use]
+    pub fn pace(mut self, pace: &Pace) -> Self {
+        self.pace = pace.clone();
+        self
+    }
+
+    /// The hand by which another thread pauses, resumes and aborts [`run`](Self::run).
+    pub fn control(&self) -> MoveControl<V> {
+        self.control.clone()
+    }
+
     /// Calls back after every slot, every batch of a classic move, and every step of an
     /// all-or-nothing one. `Break` ends the resharding: the move that is open is undone, those that
     /// have ended stay; a set that is committed already is completed.
@@ -266,6 +284,9 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
 
     fn run_each(&mut self, moves: &[PlannedMove], kind: MoveKind, report: &mut Report) -> Ended {
         for &planned in moves {
+            if self.control.is_aborted() {
+                return Ok(ControlFlow::Break(()));
+            }
             let mut driver =
                 self.driver_of(planned, kind).map_err(|error| (planned.slot, error))?;
             if self.drive(driver.as_mut(), moves.len(), report)?.is_break() {
@@ -279,8 +300,17 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
         let batch_keys = self.batch_keys;
         Ok(match kind {
             MoveKind::Handover => Box::new(SlotHandover::new(&self.cluster, planned, batch_keys)?),
-            MoveKind::Classic => Box::new(Move::new(&self.cluster, planned, batch_keys)?),
+            MoveKind::Classic => {
+                let driver = Move::new(&self.cluster, planned, batch_keys)?;
+                Box::new(driver.pace(&self.pace).controlled_by(&self.control))
+            }
         })
+    }
+
+    /// Whether a handover is paused, which may wait between any two steps; a classic move sees to
+    /// that itself.
+    fn is_held(&self) -> bool {
+        self.way != Way::SlotBySlot(MoveKind::Classic) && self.control.is_paused()
     }
 
     fn drive(&mut self, driver: &mut dyn Driver, slots_total: usize, report: &mut Report) -> Ended {
@@ -288,15 +318,19 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
         let mut busy = 0;
         let mut flow = ControlFlow::Continue(());
         loop {
-            let stepped = driver.step();
+            if flow.is_continue() && self.control.is_aborted() {
+                flow = ControlFlow::Break(());
+                driver.abort();
+            }
+            let stepped = if self.is_held() { Ok(MoveStep::Paused) } else { driver.step() };
             report.keys_moved = before.keys_moved + driver.keys_moved();
             report.slots_moved = before.slots_moved + driver.slots_moved();
             match stepped {
                 Ok(MoveStep::More) => busy = 0,
-                Ok(MoveStep::Busy) => {
-                    report.waits += 1;
+                Ok(waiting @ (MoveStep::Busy | MoveStep::Paused | MoveStep::Wait { .. })) => {
+                    report.waits += u64::from(waiting == MoveStep::Busy);
                     busy += 1;
-                    back_off(busy);
+                    wait_out(waiting, busy);
                     continue;
                 }
                 Ok(MoveStep::Done { .. }) => {

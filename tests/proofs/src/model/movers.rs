@@ -62,6 +62,9 @@ impl World<'_> {
                 assert!(self.is_called(slot), "no call is there to hold the slot still");
                 false
             }
+            Ok(MoveStep::Paused | MoveStep::Wait { .. }) => {
+                unreachable!("no move of the model is paused or paced")
+            }
             Ok(MoveStep::Done { flipped }) => {
                 self.check_outcome(id, flipped);
                 self.movers.swap_remove(index);

@@ -69,6 +69,9 @@ impl<'a> Mover<'a> {
                     return Ok(());
                 }
                 Ok(MoveStep::Busy) => self.report.busy_steps += 1,
+                Ok(MoveStep::Paused | MoveStep::Wait { .. }) => {
+                    unreachable!("no move of the stress is paused or paced")
+                }
                 Ok(MoveStep::More) => self.note_split(index, driver.id()),
                 Err(error) => match self.after_refusal(error, driver)? {
                     Some(next) => driver = next,

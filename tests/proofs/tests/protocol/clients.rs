@@ -60,6 +60,7 @@ impl RestlessMover {
         });
         match driver.step().expect("a step that is legal") {
             MoveStep::More | MoveStep::Busy => {}
+            MoveStep::Paused | MoveStep::Wait { .. } => unreachable!("nobody holds it back"),
             MoveStep::Done { .. } => self.current = None,
         }
     }

@@ -105,7 +105,7 @@ pub use migration::{MoveId, Semantics, SetSlotError, SlotState};
 pub use node::{
     AbortStep, AdminError, AsRedis, Asking, BatchLimits, BatchResult, BumpEpoch, Claim,
     ClusterState, Conflict, HandedOver, HandoverId, HandoverPhase, HandoverRecord, HandoverStep,
-    MigrateOptions, MovePhase, MoveRecord, Node, SetSlot,
+    Holding, MigrateOptions, MovePhase, MoveRecord, Node, SetSlot,
 };
 pub use shard::{CloneValue, Handle, Value};
 pub use slot::{

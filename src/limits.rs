@@ -93,6 +93,15 @@ pub const HANDOVERS_OPEN_MAX: usize = 256;
 /// How many claims that contradict an owner a node keeps for inspection.
 pub const CONFLICTS_KEPT_MAX: usize = 1024;
 
+/// How many findings and repairs a check or a fix lists one by one; more are counted.
+pub const CHECK_FINDINGS_MAX: usize = 65_536;
+
+/// How often a check looks at a slot of which something is to be said, until two looks agree.
+pub const CHECK_LOOKS_MAX: u32 = 4;
+
+/// How many repairs a fix tries in one slot before it leaves the rest, beyond four for each node.
+pub const FIX_ROUNDS_MAX: u32 = 64;
+
 /// How many messages the bus holds for a test before it delivers the oldest by itself.
 pub const BUS_HELD_MAX: usize = 1 << 20;
 

@@ -32,13 +32,16 @@ use crate::migration::MoveId;
 use crate::node::AbortStep;
 use crate::node::AdminError;
 use crate::node::BatchLimits;
+use crate::node::Holding;
 use crate::node::MoveRecord;
 use crate::node::Node;
 use crate::node::Roster;
 use crate::shard::Value;
+use crate::slot::Slot;
 use crate::sync::Arc;
 use crate::topology::NodeId;
 use crate::topology::SlotMap;
+use crate::topology::SlotOwner;
 
 /// Ends the cluster when the last `Cluster` or `Client` is gone.
 pub(crate) struct Lifeline<V: Value + ?Sized>(pub(crate) Arc<Roster<V>>);
@@ -139,6 +142,24 @@ impl<V: Value + ?Sized> Cluster<V> {
     /// Who owns which slot, from the words that flips compare and swap: what all views come to.
     pub fn slot_map(&self) -> SlotMap {
         SlotMap::of(&self.roster().truth)
+    }
+
+    /// Who owns one slot, and since when, by the same words.
+    pub fn slot_owner(&self, slot: Slot) -> SlotOwner {
+        self.roster().truth.get(slot)
+    }
+
+    /// What each node holds of a slot, by id: of those that own it in any view, have had a key or a
+    /// mark of it, or are named by such a mark; what the others may know is
+    /// [`Node::slot_owner`] alone.
+    ///
+    /// Takes one token after another, so that a slot that moves meanwhile may be seen in between.
+    /// Looks at every entry of a shard in which some may have expired.
+    ///
+    /// # Errors
+    /// [`AdminError::Worker`].
+    pub fn holdings(&self, slot: Slot) -> Result<Vec<Holding>, AdminError> {
+        self.roster().holdings(slot)
     }
 
     /// The record of a move: an open one, or one of the ended ones that are remembered.

@@ -16,5 +16,5 @@ pub use state::{MoveId, SlotState};
 pub(crate) use handover::{hand_over, release, reserve};
 pub(crate) use setslot::{
     Closed, Heard, Side, abort_begin, abort_end, check_batch, check_pull_back, flip, hear,
-    importing, migrating, node_on_source, stable,
+    importing, migrating, node_on_source, ordinary_move, stable,
 };

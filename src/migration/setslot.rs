@@ -248,6 +248,15 @@ fn flipped_pair(source: &Side, target: &Side) -> Option<MoveId> {
     }
 }
 
+/// The move from `source` to `target` that its own verbs can end without losing a key: the source
+/// owns the slot and both are marked under one id; or only the source is marked, the target owns
+/// the slot by a later claim, and the source has no live key any more.
+pub(crate) fn ordinary_move(source: &Side, target: &Side) -> Option<MoveId> {
+    let marked = open_pair(source, target).or_else(|| aborting_pair(source, target));
+    let flipped = || flipped_pair(source, target).filter(|_| target.owns() && !source.has_keys);
+    marked.filter(|_| !target.owns()).or_else(flipped).filter(|_| source.owns())
+}
+
 /// A batch of keys from source to target is legal: the move `id` is open on both.
 pub(crate) fn check_batch(source: &Side, target: &Side, id: MoveId) -> Result<(), SetSlotError> {
     if open_pair(source, target) == Some(id) { Ok(()) } else { Err(SetSlotError::NoSuchMove) }
@@ -291,7 +300,8 @@ pub(crate) struct Closed {
     pub(crate) flipped: bool,
 }
 
-/// NODE on the source, naming its target: adopts the target's view and closes the move.
+/// NODE on the source, naming its target: adopts the target's view and closes the move, unless the
+/// source has live keys. A flip leaves it none; who flips as Redis does may leave some.
 ///
 /// `Ok(None)`: nothing was open and the slot has left this node already.
 pub(crate) fn node_on_source(
@@ -299,6 +309,9 @@ pub(crate) fn node_on_source(
     target: &Side,
 ) -> Result<Option<Closed>, SetSlotError> {
     if let Some(id) = flipped_pair(source, target) {
+        if source.has_keys {
+            return Err(SetSlotError::SourceHoldsKeys { source_node: source.node });
+        }
         source.view = target.view;
         source.state = SlotState::Stable;
         return Ok(Some(Closed { id, flipped: true }));

@@ -52,7 +52,7 @@ pub(crate) struct Member<V: Value + ?Sized> {
     pub(crate) headers: Headers<V>,
     /// Written under the slot's token; claims to slots that are not this node's need none.
     pub(crate) view: View,
-    /// The slots that have had keys here.
+    /// The slots that have had keys or a mark here.
     pub(crate) populated: SlotBits,
     /// The slots that want to be swept.
     pub(crate) deadlines: SlotBits,
@@ -149,6 +149,15 @@ impl<V: Value + ?Sized> Member<V> {
         self.conflicts.lock().iter().copied().collect()
     }
 
+    pub(crate) fn forget_resolved_conflicts(&self, slots: &SlotSet) -> usize {
+        let mut conflicts = self.conflicts.lock();
+        let before = conflicts.len();
+        conflicts.retain(|Conflict { claim, .. }| {
+            !slots.contains(claim.slot) || self.view.get(claim.slot).epoch < claim.ownership.epoch
+        });
+        before - conflicts.len()
+    }
+
     /// How many operations ran here on a lent token. Looks at every slot of this node and at those
     /// that have had keys here.
     pub(crate) fn lent_count(&self) -> u64 {
@@ -190,7 +199,16 @@ impl<V: Value + ?Sized> Member<V> {
         self.view.raise(slot, side.view);
         self.saw_epoch(side.view.epoch);
         self.set_owned(slot, body, side.owns());
+        if side.state.is_open() {
+            self.populated.insert(slot);
+        }
         set_state(body, side.state);
+    }
+
+    /// Whether this node owns the slot in its view, or has had a key or a mark of it. What it may
+    /// have besides is nothing.
+    pub(crate) fn has_touched(&self, slot: Slot) -> bool {
+        self.view.owner(slot) == Some(self.id) || self.populated.contains(slot)
     }
 
     /// Says whether this node owns the slot. A slot that leaves is remembered as one that has had

@@ -196,7 +196,11 @@ impl<V: CloneValue + ?Sized> Node<V> {
         member.worker(slot).call(Patience::Wait, || {
             self.roster.on_marks((member, peer), slot, |pair| {
                 check_copy(&pair.me, &pair.peer).map_err(refused)?;
-                copy(pair, &keys, options.existing())
+                let copied = copy(pair, &keys, options.existing())?;
+                if let Some(id) = pair.peer.state.move_id() {
+                    self.roster.moves.change(id, |record| record.keys_copied += copied as u64);
+                }
+                Ok(copied)
             })
         })?
     }

@@ -15,6 +15,7 @@ mod migrate;
 mod moves;
 mod pair;
 mod pull;
+mod repair;
 mod roster;
 mod setslot;
 mod slots;
@@ -32,6 +33,7 @@ pub use limits::BatchLimits;
 pub use member::{ClusterState, Conflict};
 pub use migrate::{BatchResult, MigrateOptions};
 pub use moves::{MovePhase, MoveRecord};
+pub use repair::Holding;
 pub use setslot::SetSlot;
 pub use slots::BumpEpoch;
 

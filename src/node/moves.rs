@@ -57,6 +57,8 @@ pub struct MoveRecord {
     pub keys_moved: u64,
     /// How many keys have travelled back.
     pub keys_returned: u64,
+    /// How many copies of keys were put to the target before the move (MIGRATE with COPY).
+    pub keys_copied: u64,
     /// How many entries are still to travel, back while the move is aborted, as its last step left
     /// them: expired ones that nobody met yet included. 0 until the source is marked.
     pub keys_left: u64,
@@ -92,6 +94,7 @@ impl MoveRecord {
             phase,
             keys_moved: 0,
             keys_returned: 0,
+            keys_copied: 0,
             keys_left: 0,
             bytes_moved: 0,
             retries: 0,
@@ -101,6 +104,13 @@ impl MoveRecord {
             ended: None,
             set: None,
         }
+    }
+}
+
+impl MoveRecord {
+    /// Whether this is an open move from `source` to `target`.
+    pub(crate) fn is_open_between(&self, source: NodeId, target: NodeId) -> bool {
+        !self.phase.is_ended() && (self.source, self.target) == (source, target)
     }
 }
 

@@ -2,9 +2,14 @@
 //!
 //! Built on public items only: whatever this does, users can do.
 
+mod check;
 mod control;
+mod diagnose;
 mod drive;
 mod driver;
+mod fix;
+#[cfg(test)]
+mod half_done;
 mod handover;
 mod pace;
 mod plan;
@@ -14,8 +19,11 @@ mod run;
 use control::wait_out;
 
 pub use crate::topology::PlannedMove;
+pub use check::CheckReport;
 pub use control::MoveControl;
+pub use diagnose::Finding;
 pub use drive::{Move, MoveStep};
+pub use fix::{Fix, FixOptions, FixReport, FixStep, Repair, Uncovered};
 pub use handover::Handover;
 pub use pace::{Pace, PaceError};
 pub use plan::{PlanError, plan_drain, plan_join, plan_moves};

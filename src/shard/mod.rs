@@ -19,4 +19,4 @@ pub(crate) use header::{Body, Headers, Hold};
 pub(crate) use key::{Key, KeyHasher};
 pub(crate) use prefetch::prefetch_read;
 pub(crate) use table::{Dropped, Garbage, Shard};
-pub(crate) use transfer::{Batch, Existing, Quota, Transfer, Travelled, transfer};
+pub(crate) use transfer::{Batch, Existing, Quota, Transfer, Travelled, drop_copies, transfer};

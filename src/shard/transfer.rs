@@ -149,6 +149,26 @@ fn transfer_any<V: Value + ?Sized>(
     sent
 }
 
+/// Drops what has expired in `from`, and what is live in `to` as well; returns how many entries are
+/// left. Looks at every entry of `from`.
+pub(crate) fn drop_copies<V: Value + ?Sized>(
+    from: &mut Shard<V>,
+    to: &mut Shard<V>,
+    now: &Now<'_>,
+    dropped: &mut Dropped<V>,
+) -> usize {
+    if let Some(table) = from.table() {
+        let copies = table
+            .entries
+            .extract_if(|entry| now.is_past(entry.deadline()) || to.has_same(entry, now));
+        dropped.extend(copies.map(Garbage::Entry));
+    }
+    if from.len() == 0 {
+        from.clear(dropped);
+    }
+    from.len()
+}
+
 impl<V: Value + ?Sized> Shard<V> {
     /// Whether a live entry of the same key is here.
     pub(crate) fn has_same(&mut self, entry: &Entry<V>, now: &Now<'_>) -> bool {

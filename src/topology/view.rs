@@ -132,6 +132,12 @@ impl SlotBits {
         Self(std::iter::repeat_with(|| AtomicU64::new(0)).take(SLOTS / 64).collect())
     }
 
+    /// Whether the bit is set. Relaxed: who asks takes the slot's token next, or lives with a look
+    /// that is a little old.
+    pub(crate) fn contains(&self, slot: Slot) -> bool {
+        self.0[slot.index() / 64].load(Ordering::Relaxed) & 1 << (slot.index() % 64) != 0
+    }
+
     /// Sets the bit. The holder of the slot's token calls it.
     #[inline]
     pub(crate) fn insert(&self, slot: Slot) {

@@ -25,6 +25,7 @@ use crate::reshard::diagnose::Look;
 use crate::reshard::diagnose::OpenMove;
 use crate::reshard::wait_out;
 use crate::shard::Value;
+use crate::slot::SLOT_COUNT;
 use crate::slot::Slot;
 use crate::slot::SlotSet;
 use crate::topology::NodeId;
@@ -247,7 +248,8 @@ impl<V: Value + ?Sized> Fix<V> {
 
     fn go_on_after(&mut self, slot: Slot) {
         self.rounds = 0;
-        self.next = self.slots.iter().find(|&next| next > slot);
+        let mut later = (slot.number() + 1..SLOT_COUNT).filter_map(Slot::new);
+        self.next = later.find(|&next| self.slots.contains(next));
         if self.next.is_none() {
             self.forget_conflicts();
         }
@@ -275,9 +277,12 @@ impl<V: Value + ?Sized> Fix<V> {
         if owner.state.is_open() {
             return owner.state.peer().map(|from| Act::Reclaim { by, from });
         }
-        let has_none =
-            |holding: &&Holding| holding.node != by && (holding.owns || look.is_stray(holding));
-        if let Some(other) = look.holdings.iter().find(has_none) {
+        // A node that takes itself for the owner hears no claim, whatever its header says.
+        let has_no_right = |holding: &&Holding| {
+            let claims = holding.owns || holding.view.owner == Some(holding.node);
+            holding.node != by && (claims || look.is_stray(holding))
+        };
+        if let Some(other) = look.holdings.iter().find(has_no_right) {
             return Some(Act::Reclaim { by, from: other.node });
         }
         let kept = self.kept_of(look.slot).map(|(_, conflict)| conflict.claim.ownership);

@@ -8,15 +8,22 @@ use crate::cluster::Cluster;
 use crate::migration::MoveId;
 use crate::migration::Side;
 use crate::migration::SlotState;
+use crate::node::Claim;
+use crate::node::Message;
+use crate::node::MigrateOptions;
 use crate::node::MovePhase;
 use crate::node::MoveRecord;
 use crate::node::Roster;
 use crate::node::RosterOptions;
+use crate::node::SetSlot;
+use crate::reshard::Finding;
 use crate::reshard::Fix;
 use crate::reshard::FixOptions;
 use crate::reshard::FixReport;
 use crate::reshard::FixStep;
+use crate::reshard::Repair;
 use crate::reshard::Resume;
+use crate::reshard::Uncovered;
 use crate::shard::Entry;
 use crate::shard::Key;
 use crate::slot::SLOT_COUNT;
@@ -332,4 +339,149 @@ fn check_state(bench: &mut Bench, (one, other, bits): (usize, usize, u32), count
     }
     let fixed = bench.check_fix(slot, how, &filled, &what);
     assert!(found.is_healthy() || count.is_multiple_of(2) || !fixed.is_empty(), "{what}");
+}
+
+/// Nothing is made of a node but this.
+fn stable(owns: bool, epoch: u64) -> Made {
+    Made { owns, state: SlotState::Stable, epoch }
+}
+
+/// The slot's findings in words, without its number.
+fn words(bench: &Bench, slot: Slot) -> Vec<String> {
+    let found = bench.cluster.check_slots(&Bench::only(slot)).unwrap();
+    let prefix = format!("slot {slot}: ");
+    let lines = found.to_string();
+    lines.lines().map(|line| line.trim_start_matches(&prefix).to_owned()).collect()
+}
+
+#[test]
+fn of_two_owners_the_later_one_stays_and_so_does_its_copy_of_a_key() {
+    for (epochs, owner, other) in [([3, 4], B, A), ([4, 3], A, B)] {
+        let mut bench = Bench::new();
+        let slot = bench.next_slot();
+        for node in [A, B] {
+            bench.put(slot, node, stable(true, epochs[node]));
+            bench.fill(slot, node);
+        }
+        bench.roster.truth.raise(slot, SlotOwner::new(Some(id(owner)), Epoch::new(4)));
+        assert_eq!(words(&bench, slot), ["owned by node 0 and by node 1"]);
+        let fixed = bench.check_fix(slot, Resume::Finish, &[A, B], "two owners");
+        let repairs: Vec<_> = fixed.repaired.iter().map(|(_, repair)| *repair).collect();
+        let reclaimed = Repair::Reclaimed { by: id(owner), from: id(other) };
+        assert_eq!(repairs[..2], [reclaimed, Repair::Aborted], "{fixed}");
+        assert!(repairs[2..].iter().all(|repair| *repair == Repair::Told), "{fixed}");
+        assert_eq!(bench.cluster.slot_owner(slot).owner, Some(id(owner)));
+        assert_eq!(bench.read(slot, "shared"), Some(format!("of {owner}")));
+    }
+}
+
+#[test]
+fn a_slot_without_an_owner_goes_to_who_has_most_of_it_or_has_fewest_slots() {
+    let mut bench = Bench::new();
+    let (with_keys, named, unknown) = (bench.next_slot(), bench.next_slot(), bench.next_slot());
+    bench.fill(with_keys, B);
+    bench.insert(with_keys, A, "own 0", NEVER);
+    bench.roster.truth.raise(named, SlotOwner::new(Some(id(B)), Epoch::new(5)));
+    let others: Vec<_> = Slot::all().skip(100).take(3).collect();
+    bench.cluster.node(id(A)).unwrap().add_slots(&others[..2]).unwrap();
+    bench.cluster.node(id(B)).unwrap().add_slots(&others[2..]).unwrap();
+    let found = words(&bench, with_keys);
+    let orphans = |keys, node| format!("{keys} keys lie on node {node}, where nobody finds them");
+    assert_eq!(found, [orphans(1, A), orphans(4, B), "nobody owns it".to_owned()]);
+    let left = FixOptions::new().uncovered(Uncovered::Leave);
+    let fixed = bench.cluster.fix_slots(&Bench::only(with_keys), left).unwrap();
+    assert!(fixed.repaired.is_empty(), "{fixed}");
+    assert_eq!(fixed.left.findings.len(), 3, "{fixed}");
+    for (slot, filled, owner) in [(with_keys, &[B][..], B), (named, &[], B), (unknown, &[], C)] {
+        bench.check_fix(slot, Resume::Finish, filled, "nobody owns it");
+        assert_eq!(bench.cluster.slot_owner(slot).owner, Some(id(owner)), "{slot}");
+    }
+    assert_eq!(bench.read(with_keys, "own 0").as_deref(), Some("of 0"));
+}
+
+#[test]
+fn views_that_contradict_the_owner_are_found_and_settled_by_a_later_epoch() {
+    let bench = Bench::new();
+    let claim = |owner, epoch| SlotOwner::new(Some(id(owner)), Epoch::new(epoch));
+    let view = |node, slot, heard| bench.roster.known(id(node)).view.raise(slot, heard);
+    let slots: Vec<_> = Slot::all().take(4).collect();
+    bench.cluster.node(id(A)).unwrap().add_slots(&slots).unwrap();
+    let epoch_of = |slot| bench.cluster.slot_owner(slot).epoch.get();
+    let [behind, ahead, clash, unrecorded] = slots[..] else { panic!("four slots") };
+
+    // Nobody may go back in a view: what is behind is made by an owner that went on alone.
+    let (member, later) = (bench.roster.known(id(A)), bench.roster.flip_to(behind, Some(id(A))));
+    member.view.raise(behind, later);
+    assert_eq!(words(&bench, behind).len(), 2, "two nodes have not heard");
+    view(B, ahead, claim(C, epoch_of(ahead) + 100));
+    assert_eq!(words(&bench, ahead).len(), 1);
+    view(B, clash, claim(C, epoch_of(clash)));
+    assert!(
+        words(&bench, clash)[0].contains("but node 1 says node 2"),
+        "{:?}",
+        words(&bench, clash)
+    );
+    bench.roster.truth.raise(unrecorded, claim(B, epoch_of(unrecorded) + 1));
+    assert!(words(&bench, unrecorded)[0].contains("the cluster's word says node 1"));
+    // Epochs are drawn from one counter, so that one that was seen has been drawn.
+    while bench.roster.last_epoch().get() < 200 {
+        bench.roster.draw_epoch();
+    }
+    for slot in slots {
+        let fixed = bench.check_fix(slot, Resume::Finish, &[], "a view");
+        assert!(!fixed.is_empty());
+        assert_eq!(bench.cluster.slot_owner(slot).owner, Some(id(A)));
+    }
+}
+
+#[test]
+fn a_claim_that_was_kept_is_answered_by_a_later_one_and_forgotten() {
+    let mut bench = Bench::new();
+    let slot = bench.next_slot();
+    bench.cluster.node(id(A)).unwrap().add_slots(&[slot]).unwrap();
+    let ownership = SlotOwner::new(Some(id(C)), bench.roster.draw_epoch());
+    for to in [A, B, C] {
+        let claims = Arc::from([Claim { slot, ownership }]);
+        bench.roster.deliver(&Message { from: id(C), to: id(to), claims });
+    }
+    let found = bench.cluster.check_slots(&Bench::only(slot)).unwrap().findings;
+    assert!(matches!(found[..], [.., Finding::KeptConflict { .. }]), "{found:?}");
+    let fixed = bench.check_fix(slot, Resume::Finish, &[], "a kept conflict");
+    assert!(fixed.repaired.iter().any(|(_, repair)| *repair == Repair::Forgotten), "{fixed}");
+    assert_eq!(bench.cluster.slot_owner(slot).owner, Some(id(A)));
+    assert!(bench.cluster.slot_owner(slot).epoch > ownership.epoch);
+}
+
+#[test]
+fn a_reserved_slot_is_named_and_left_alone() {
+    let mut bench = Bench::new();
+    let slot = bench.next_slot();
+    let state = SlotState::Reserved { id: bench.roster.draw_move_id() };
+    bench.put(slot, A, Made { state, ..stable(false, 1) });
+    bench.fill(slot, B);
+    assert!(words(&bench, slot)[0].starts_with("reserved on node 0"));
+    let fixed = bench.cluster.fix_slots(&Bench::only(slot), FixOptions::new()).unwrap();
+    assert!(fixed.repaired.is_empty() && !fixed.left.is_healthy(), "{fixed}");
+    assert_eq!(bench.cluster.holdings(slot).unwrap()[0].state, state);
+}
+
+#[test]
+fn copies_of_a_move_that_is_only_prepared_are_no_keys_that_nobody_finds() {
+    for how in [Resume::Finish, Resume::Abort] {
+        let mut bench = Bench::new();
+        let slot = bench.next_slot();
+        let [a, b] = [A, B].map(|node| bench.cluster.node(id(node)).unwrap());
+        a.add_slots(&[slot]).unwrap();
+        bench.fill(slot, A);
+        b.set_slot(slot, SetSlot::Importing { source: id(A) }).unwrap();
+        let copied = [bench.name(slot, "own 0"), bench.name(slot, "timed 0")];
+        assert_eq!(a.copy_keys(&copied, id(B), MigrateOptions::default()), Ok(2));
+        bench.client.remove(&copied[0]).unwrap();
+        assert_eq!(words(&bench, slot).len(), 1, "the open move, and nothing else");
+        let options = FixOptions::new().open_moves(how);
+        let fixed = bench.cluster.fix_slots(&Bench::only(slot), options).unwrap();
+        assert!(fixed.left.is_healthy(), "{fixed}");
+        assert_eq!(bench.client.get(&copied[0]).unwrap(), None, "no copy comes to life");
+        assert_eq!(bench.read(slot, "timed 0").as_deref(), Some("of 0"));
+    }
 }

@@ -35,7 +35,9 @@ impl Slots {
     fn of_keys(count: usize) -> Self {
         println!("seed {SEED:#x}");
         let builder = Cluster::builder().nodes(3).workers_per_node(1);
+        let builder = builder.unassigned().full_coverage(false);
         let cluster = builder.step_mode(SEED).build().expect("three nodes");
+        cluster.nodes()[0].add_slots(&[slot()]).expect("nobody has it");
         let client = cluster.client();
         let mut slots = Self { cluster, client, expected: Vec::new() };
         for number in 0..count {

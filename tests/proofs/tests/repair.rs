@@ -1,0 +1,212 @@
+//! Check and fix after drivers, fixes and messages that were lost, step by step.
+
+use std::time::{Duration, SystemTime};
+
+use slotkeep::reshard::{
+    Finding, Fix, FixOptions, FixStep, Move, MoveStep, PlannedMove, Resume, Uncovered,
+};
+use slotkeep::{Client, Cluster, MoveId, MovePhase, NodeId, SetOptions, Slot, SlotSet};
+
+const SEED: u64 = 0x5107;
+const TTL: Duration = Duration::from_secs(60);
+
+struct Rig {
+    cluster: Cluster,
+    expected: Vec<(String, Option<SystemTime>)>,
+}
+
+fn id(index: usize) -> NodeId {
+    NodeId::new(index).expect("a small index")
+}
+
+fn slot() -> Slot {
+    Slot::of("{b}")
+}
+
+fn only() -> SlotSet {
+    [slot()].into_iter().collect()
+}
+
+/// Whether messages between the nodes arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bus {
+    Delivers,
+    Holds,
+    Loses,
+}
+
+impl Rig {
+    /// So many keys, each with its own name for a value, every other one with a deadline.
+    fn new(keys: usize, bus: Bus) -> Self {
+        println!("seed {SEED:#x}");
+        let builder = Cluster::builder().nodes(3).workers_per_node(1).step_mode(SEED);
+        let cluster = builder.unassigned().full_coverage(false).build().expect("three nodes");
+        cluster.nodes()[0].add_slots(&[slot()]).expect("nobody has it");
+        let client = cluster.client();
+        let mut expected = Vec::new();
+        for number in 0..keys {
+            let name = format!("{{b}}:{number}");
+            let options = SetOptions::new();
+            let options = if number % 2 == 0 { options } else { options.expire_in(TTL) };
+            client.set_with(&name, name.as_bytes(), &options).expect("a slot that is served");
+            let expiry = client.expiry(&name).expect("an answer").expect("just written");
+            expected.push((name, expiry));
+        }
+        if bus != Bus::Delivers {
+            cluster.bus().hold();
+        }
+        Self { cluster, expected }
+    }
+
+    /// A driver that dies after so many steps; it turns round after some of them.
+    fn drive(&self, steps: usize, turns_after: Option<usize>) -> Option<MoveId> {
+        let planned = PlannedMove { slot: slot(), source: id(0), target: id(1) };
+        let mut driver = Move::new(&self.cluster, planned, 2).expect("nodes of this cluster");
+        for step in 0..steps {
+            if turns_after == Some(step) {
+                driver.abort();
+            }
+            if let MoveStep::Done { .. } = driver.step().expect("a step that is legal") {
+                break;
+            }
+        }
+        self.cluster.moves().first().map(|record| record.id)
+    }
+
+    #[track_caller]
+    fn check_keys(&self, client: &Client, when: &str) {
+        for (name, expiry) in &self.expected {
+            let found = client.get(name).expect("an answer");
+            assert_eq!(found.as_deref(), Some(name.as_bytes()), "{when}");
+            assert_eq!(client.expiry(name), Ok(Some(*expiry)), "{name}, {when}");
+        }
+    }
+
+    #[track_caller]
+    fn check_healthy(&self, when: &str) {
+        let found = self.cluster.check_slots(&only()).expect("an open cluster");
+        assert!(found.is_healthy(), "{when}: {found}");
+        self.check_keys(&self.cluster.client(), when);
+        self.cluster.check_invariants();
+    }
+}
+
+/// Every prefix of a move, and of one that is turned round at every step.
+fn deaths() -> impl Iterator<Item = (usize, usize, Option<usize>)> {
+    [0, 1, 5].into_iter().flat_map(|keys| {
+        let steps = 0..(8 + keys / 2);
+        steps.flat_map(move |steps| {
+            let turns = std::iter::once(None).chain((0..steps).map(Some));
+            turns.map(move |turns_after| (keys, steps, turns_after))
+        })
+    })
+}
+
+#[test]
+fn a_driver_that_dies_at_any_step_is_found_and_its_move_is_finished_or_aborted() {
+    let mut open = 0;
+    for (keys, steps, turns_after) in deaths() {
+        for how in [Resume::Finish, Resume::Abort] {
+            for bus in [Bus::Delivers, Bus::Holds, Bus::Loses] {
+                let when = format!("{keys} keys, {steps} steps, {turns_after:?}, {how:?}, {bus:?}");
+                let rig = Rig::new(keys, bus);
+                let id = rig.drive(steps, turns_after);
+                let record = id.and_then(|id| rig.cluster.move_record(id));
+                let phase = record.map(|record| record.phase).filter(|phase| !phase.is_ended());
+                let found = rig.cluster.check_slots(&only()).unwrap().findings;
+                let named = found.iter().find_map(|finding| {
+                    let Finding::OpenMove { id, phase, .. } = finding else { return None };
+                    Some((*id, *phase))
+                });
+                assert_eq!(named, id.zip(phase), "{when}: {found:?}");
+                open += usize::from(named.is_some());
+                if bus == Bus::Loses {
+                    while rig.cluster.bus().discard(0) {}
+                }
+                let client = rig.cluster.client();
+                let options = FixOptions::new().open_moves(how);
+                let fixed = rig.cluster.fix_slots(&only(), options).unwrap();
+                assert!(fixed.left.is_healthy(), "{when}: {fixed}");
+                rig.check_healthy(&when);
+                rig.check_keys(&client, &when);
+                let flipped = matches!(phase, Some(MovePhase::Flipped));
+                if let Some((id, phase)) = named {
+                    let ended = rig.cluster.move_record(id).unwrap().phase;
+                    let back = phase == MovePhase::Aborting || how == Resume::Abort;
+                    let back = back && !flipped;
+                    let expected = if back { MovePhase::Aborted } else { MovePhase::Completed };
+                    assert_eq!(ended, expected, "{when}");
+                }
+                let again = rig.cluster.fix_slots(&only(), options).unwrap();
+                assert!(again.is_empty(), "{when}: {again}");
+                // What was on its way arrives late, and does no harm.
+                rig.cluster.bus().release();
+                rig.check_healthy(&when);
+            }
+        }
+    }
+    assert!(open > 100, "{open} moves were open");
+}
+
+#[test]
+fn a_fix_that_dies_at_any_step_is_finished_by_the_next() {
+    for (keys, steps, turns_after) in deaths() {
+        for fix_steps in 1..6 {
+            let when = format!("{keys} keys, {steps} steps, {turns_after:?}, {fix_steps} of a fix");
+            let rig = Rig::new(keys, Bus::Delivers);
+            rig.drive(steps, turns_after);
+            let how = if fix_steps % 2 == 0 { Resume::Finish } else { Resume::Abort };
+            let options = FixOptions::new().open_moves(how);
+            let mut fix = Fix::new(&rig.cluster, options, only());
+            for _ in 0..fix_steps {
+                if fix.step().unwrap() == FixStep::Done {
+                    break;
+                }
+                rig.check_keys(&rig.cluster.client(), &when);
+            }
+            drop(fix);
+            assert!(rig.cluster.fix_slots(&only(), options).unwrap().left.is_healthy(), "{when}");
+            rig.check_healthy(&when);
+        }
+    }
+}
+
+#[test]
+fn a_paused_move_is_closed_too() {
+    let rig = Rig::new(5, Bus::Delivers);
+    let id = rig.drive(3, None).expect("an open move");
+    rig.cluster.pause_move(id).unwrap();
+    assert!(rig.cluster.fix_slots(&only(), FixOptions::new()).unwrap().left.is_healthy());
+    assert_eq!(rig.cluster.move_record(id).unwrap().phase, MovePhase::Completed);
+    rig.check_healthy("a paused move");
+}
+
+#[test]
+fn what_expires_on_the_way_is_not_brought_back() {
+    for how in [Resume::Finish, Resume::Abort] {
+        let mut rig = Rig::new(5, Bus::Delivers);
+        rig.drive(3, None);
+        rig.cluster.advance(TTL);
+        rig.expected.retain(|(_, expiry)| expiry.is_none());
+        let options = FixOptions::new().open_moves(how);
+        assert!(rig.cluster.fix_slots(&only(), options).unwrap().left.is_healthy());
+        rig.check_healthy("deadlines have passed");
+        assert_eq!(rig.cluster.client().live(), Ok(rig.expected.len()));
+    }
+}
+
+#[test]
+fn a_cluster_without_slots_gets_them_shared_out_unless_it_is_to_be_left() {
+    let builder = Cluster::builder().nodes(3).workers_per_node(1).step_mode(SEED);
+    let cluster = builder.unassigned().build().unwrap();
+    let left = cluster.fix_with(FixOptions::new().uncovered(Uncovered::Leave)).unwrap();
+    assert!(left.repaired.is_empty());
+    assert_eq!(left.left.findings.len(), 16_384);
+    let fixed = cluster.fix().unwrap();
+    assert_eq!(fixed.repaired.len(), 16_384);
+    let sizes = cluster.node_ids().into_iter().map(|node| cluster.slot_map().slots_of(node).len());
+    let sizes: Vec<_> = sizes.collect();
+    assert!(sizes.iter().all(|size| (5461..=5462).contains(size)), "{sizes:?}");
+    assert!(cluster.check().unwrap().is_healthy());
+    assert!(cluster.fix().unwrap().is_empty());
+}

@@ -176,6 +176,8 @@ impl<V: Value + ?Sized> AsRedis<'_, V> {
         let me = self.node.member().marks(slot, &hold);
         let state = decide(&me).map_err(|error| AdminError::SetSlot { slot, error })?;
         set_state(&mut *hold, state);
+        // So that a check looks at it.
+        self.node.member().populated.insert(slot);
         drop(hold);
         self.forget(before);
         Ok(())

@@ -6,6 +6,7 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::limits::CHECK_FINDINGS_MAX;
 use crate::limits::CHECK_LOOKS_MAX;
+use crate::node::HandoverRecord;
 use crate::node::MovePhase;
 use crate::node::Node;
 use crate::reshard::Finding;
@@ -18,7 +19,7 @@ use crate::slot::SlotSet;
 /// What a check found; nothing when all is well. Prints a line for each finding.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckReport {
-    /// By slot, the kept conflicts last; at most [`CHECK_FINDINGS_MAX`].
+    /// By slot, open handovers first and kept conflicts last; at most [`CHECK_FINDINGS_MAX`].
     pub findings: Vec<Finding>,
     /// How many more there were.
     pub omitted: u64,
@@ -72,6 +73,9 @@ impl<V: Value + ?Sized> Cluster<V> {
     pub fn check_slots(&self, slots: &SlotSet) -> Result<CheckReport, Error> {
         let nodes = self.nodes();
         let mut report = CheckReport::default();
+        for record in open_handovers(self, slots) {
+            report.push(finding_of(&record));
+        }
         for slot in slots {
             for finding in look_twice(self, &nodes, slot)?.findings() {
                 report.push(finding);
@@ -85,6 +89,21 @@ impl<V: Value + ?Sized> Cluster<V> {
         }
         Ok(report)
     }
+}
+
+/// The open handovers of sets in which one of the slots is.
+pub(super) fn open_handovers<V: Value + ?Sized>(
+    cluster: &Cluster<V>,
+    slots: &SlotSet,
+) -> Vec<HandoverRecord> {
+    let mut open = cluster.handovers();
+    open.retain(|record| record.moves.iter().any(|planned| slots.contains(planned.slot)));
+    open
+}
+
+pub(super) fn finding_of(record: &HandoverRecord) -> Finding {
+    let slot = record.moves.first().map_or(Slot::MIN, |planned| planned.slot);
+    Finding::OpenHandover { slot, id: record.id, phase: record.phase }
 }
 
 /// Looks at a slot until nothing is to be said of it, or two looks agree.

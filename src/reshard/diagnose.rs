@@ -5,6 +5,8 @@ use std::fmt;
 use crate::migration::MoveId;
 use crate::migration::SlotState;
 use crate::node::Conflict;
+use crate::node::HandoverId;
+use crate::node::HandoverPhase;
 use crate::node::Holding;
 use crate::node::MovePhase;
 use crate::slot::Slot;
@@ -28,7 +30,16 @@ pub enum Finding {
         /// How far its marks say that it has come.
         phase: MovePhase,
     },
-    /// A slot is reserved: an operation that owns it is about to go on, or has died.
+    /// The handover of a set of slots is open. Its driver may be at work or dead.
+    OpenHandover {
+        /// The first slot of the set.
+        slot: Slot,
+        /// The handover.
+        id: HandoverId,
+        /// How far it has come.
+        phase: HandoverPhase,
+    },
+    /// A slot is reserved, but for no handover on record: ADDSLOTS or DELSLOTS is at work.
     Reserved {
         /// The slot.
         slot: Slot,
@@ -112,6 +123,7 @@ impl Finding {
     pub fn slot(&self) -> Slot {
         match *self {
             Self::OpenMove { slot, .. }
+            | Self::OpenHandover { slot, .. }
             | Self::Reserved { slot, .. }
             | Self::StrayMark { slot, .. }
             | Self::Uncovered { slot }
@@ -131,6 +143,9 @@ impl fmt::Display for Finding {
         match self {
             Self::OpenMove { id, source, target, phase, .. } => {
                 write!(f, "move {id} from {source} to {target} is open: {phase:?}")
+            }
+            Self::OpenHandover { id, phase, .. } => {
+                write!(f, "handover {id} of this and others is open: {phase:?}")
             }
             Self::Reserved { node, id, .. } => write!(f, "reserved on {node} under {id}"),
             Self::StrayMark { node, state, .. } => {
@@ -216,6 +231,10 @@ impl Look {
     pub(super) fn open_move(&self, of: &Holding) -> Option<OpenMove> {
         let open = self.open_by_marks(of)?;
         self.recorded_as(open).map(|_| open)
+    }
+
+    fn is_recorded(&self, id: MoveId) -> bool {
+        self.records.iter().any(|known| known.id == id)
     }
 
     fn recorded_as(&self, open: OpenMove) -> Option<&Recorded> {
@@ -321,6 +340,8 @@ impl Look {
             let node = holding.node;
             match (holding.state, self.open_move(holding)) {
                 (SlotState::Stable, _) => {}
+                // The handover speaks for all its slots.
+                (SlotState::Reserved { id }, _) if self.is_recorded(id) => {}
                 (SlotState::Reserved { id }, _) => {
                     found.push(Finding::Reserved { slot, node, id });
                 }

@@ -11,18 +11,23 @@ use crate::limits::FIX_ROUNDS_MAX;
 use crate::limits::MIGRATE_KEYS_DEFAULT;
 use crate::node::AdminError;
 use crate::node::Conflict;
+use crate::node::HandoverRecord;
 use crate::node::Holding;
 use crate::node::MovePhase;
 use crate::node::Node;
 use crate::node::SetSlot;
 use crate::reshard::CheckReport;
 use crate::reshard::Finding;
+use crate::reshard::Handover;
 use crate::reshard::Move;
 use crate::reshard::MoveStep;
 use crate::reshard::Resume;
+use crate::reshard::check::finding_of;
 use crate::reshard::check::look_twice;
+use crate::reshard::check::open_handovers;
 use crate::reshard::diagnose::Look;
 use crate::reshard::diagnose::OpenMove;
+use crate::reshard::driver::Driver;
 use crate::reshard::wait_out;
 use crate::shard::Value;
 use crate::slot::SLOT_COUNT;
@@ -164,7 +169,6 @@ enum Act {
 /// Repairs slot after slot, one repair a step; what `Cluster::fix` drives to its end.
 ///
 /// It may be dropped at any step: what is left is what a check finds, and the next fix goes on.
-#[derive(Debug)]
 pub struct Fix<V: Value + ?Sized> {
     cluster: Cluster<V>,
     nodes: Vec<Node<V>>,
@@ -177,18 +181,27 @@ pub struct Fix<V: Value + ?Sized> {
     next: Option<Slot>,
     /// How many repairs of the present slot were tried.
     rounds: u32,
-    driving: Option<Driving<V>>,
+    /// The handovers that were open when the fix began, and are not closed yet.
+    handovers: Vec<HandoverRecord>,
+    driving: Option<Driving>,
     report: FixReport,
 }
 
-/// A move that is being finished or aborted.
-#[derive(Debug)]
-struct Driving<V: Value + ?Sized> {
+/// A move or a handover that is being finished or undone.
+struct Driving {
     finding: Finding,
-    driver: Move<V>,
-    /// A refusal turns it round, once: only the target is marked, and when the source cannot take
-    /// the move over, that mark is all that is left of it.
+    driver: Box<dyn Driver>,
+    /// A refusal turns it round, once: a handover one of whose slots cannot be reserved; or only
+    /// the target of a move is marked, and when the source cannot take the move over, that mark is
+    /// all that is left of it.
     may_turn: bool,
+}
+
+impl<V: Value + ?Sized> fmt::Debug for Fix<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fix = f.debug_struct("Fix");
+        fix.field("next", &self.next).field("report", &self.report).finish_non_exhaustive()
+    }
 }
 
 impl<V: Value + ?Sized> Fix<V> {
@@ -201,6 +214,7 @@ impl<V: Value + ?Sized> Fix<V> {
         };
         Self {
             cluster: cluster.clone(),
+            handovers: open_handovers(cluster, &slots),
             next: slots.iter().next(),
             slots,
             kept: nodes.iter().flat_map(kept).collect(),
@@ -225,6 +239,9 @@ impl<V: Value + ?Sized> Fix<V> {
     pub fn step(&mut self) -> Result<FixStep, Error> {
         if let Some(driving) = self.driving.take() {
             return self.drive(driving);
+        }
+        if let Some(record) = self.handovers.pop() {
+            return self.begin_handover(&record);
         }
         let Some(slot) = self.next else { return Ok(FixStep::Done) };
         let look = look_twice(&self.cluster, &self.nodes, slot)?;
@@ -390,11 +407,25 @@ impl<V: Value + ?Sized> Fix<V> {
             driver.abort();
         }
         let may_turn = phase == MovePhase::Importing;
-        self.driving = Some(Driving { finding, driver, may_turn });
+        self.driving = Some(Driving { finding, driver: Box::new(driver), may_turn });
         Ok(FixStep::More)
     }
 
-    fn drive(&mut self, mut driving: Driving<V>) -> Result<FixStep, Error> {
+    fn begin_handover(&mut self, record: &HandoverRecord) -> Result<FixStep, Error> {
+        let finding = finding_of(record);
+        let mut driver = match Handover::take_over(&self.cluster, record.id) {
+            Ok(driver) => driver,
+            Err(Error::Admin(error)) => return self.note(finding, Err(error)),
+            Err(error) => return Err(error),
+        };
+        if self.options.open_moves == Resume::Abort {
+            driver.abort()?;
+        }
+        self.driving = Some(Driving { finding, driver: Box::new(driver), may_turn: true });
+        Ok(FixStep::More)
+    }
+
+    fn drive(&mut self, mut driving: Driving) -> Result<FixStep, Error> {
         let stepped = match driving.driver.step() {
             Ok(MoveStep::Done { flipped }) => {
                 self.rounds += 1;
@@ -412,6 +443,9 @@ impl<V: Value + ?Sized> Fix<V> {
             }
             Err(_) => {
                 self.rounds += 1;
+                if let Finding::OpenHandover { .. } = driving.finding {
+                    self.report.left.push(driving.finding);
+                }
                 return Ok(FixStep::More);
             }
         };
@@ -467,7 +501,8 @@ impl<V: Value + ?Sized> Cluster<V> {
     /// keys.
     ///
     /// - A move that is open is finished or aborted, as the options say, also one that is paused;
-    ///   one that has flipped is finished.
+    ///   one that has flipped is finished. So is the handover of a set in which one of the slots
+    ///   is; one that is committed is finished.
     /// - Of several owners the one with the greatest epoch stays. The others' keys come home to it;
     ///   of a key that both have, the owner's stays.
     /// - Keys that nobody found come home. What has expired does not, nor what the owner has too.
@@ -478,8 +513,8 @@ impl<V: Value + ?Sized> Cluster<V> {
     ///   conflicts that this settles are forgotten.
     ///
     /// It may be repeated, also after it was interrupted, and does nothing when all is well. Other
-    /// drivers may be at work meanwhile; they may find that a move of theirs has ended. Reserved
-    /// slots are left to whoever reserved them.
+    /// drivers may be at work meanwhile; they may find that a move of theirs has ended. Slots that
+    /// ADDSLOTS or DELSLOTS has reserved are left to them.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Reentrant`]; what was repaired stays so.

@@ -3,9 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use slotkeep::reshard::{
-    Finding, Fix, FixOptions, FixStep, Move, MoveStep, PlannedMove, Resume, Uncovered,
+    Finding, Fix, FixOptions, FixStep, Handover, Move, MoveStep, PlannedMove, Resume, Uncovered,
 };
-use slotkeep::{Client, Cluster, MoveId, MovePhase, NodeId, SetOptions, Slot, SlotSet};
+use slotkeep::{
+    Client, Cluster, HandoverPhase, MoveId, MovePhase, NodeId, SetOptions, SetSlot, Slot, SlotSet,
+};
 
 const SEED: u64 = 0x5107;
 const TTL: Duration = Duration::from_secs(60);
@@ -209,4 +211,116 @@ fn a_cluster_without_slots_gets_them_shared_out_unless_it_is_to_be_left() {
     assert!(sizes.iter().all(|size| (5461..=5462).contains(size)), "{sizes:?}");
     assert!(cluster.check().unwrap().is_healthy());
     assert!(cluster.fix().unwrap().is_empty());
+}
+
+/// One step of people or tools that obey no order: verbs of ours, verbs as Redis obeys them,
+/// batches, writes.
+fn anything(cluster: &Cluster, rng: &mut fastrand::Rng) {
+    let nodes = cluster.nodes();
+    let node = &nodes[rng.usize(..nodes.len())];
+    let other = nodes[rng.usize(..nodes.len())].id();
+    let verbs = [
+        SetSlot::Importing { source: other },
+        SetSlot::Migrating { target: other },
+        SetSlot::Stable,
+        SetSlot::Node { owner: other },
+    ];
+    let verb = verbs[rng.usize(..verbs.len())];
+    // What is refused changes nothing.
+    match rng.u32(..10) {
+        0..4 => drop(node.as_redis().set_slot(slot(), verb)),
+        4 => drop(node.set_slot(slot(), verb)),
+        5 => drop(node.as_redis().del_slots(&[slot()])),
+        6 | 7 => {
+            let id = node.slot_state(slot()).ok().and_then(slotkeep::SlotState::move_id);
+            let _ = id.map(|id| node.migrate_batch(slot(), id, 2));
+        }
+        8 => drop(node.hand_over(slot(), other)),
+        _ => {
+            let name = format!("{{b}}:{}", rng.u32(..12));
+            let _ = cluster.client().set(&name, name.as_bytes());
+        }
+    }
+}
+
+/// The live keys of the slot, on whatever node.
+fn all_keys(cluster: &Cluster) -> Vec<String> {
+    let lists = cluster.nodes().into_iter().map(|node| node.keys_in_slot(slot(), usize::MAX));
+    let keys = lists.flat_map(|keys| keys.expect("an open cluster"));
+    let mut names: Vec<_> = keys.map(|key| String::from_utf8(key.into()).expect("text")).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+#[test]
+fn whatever_the_verbs_of_redis_leave_is_repaired_and_no_key_is_lost() {
+    const SEEDS: u64 = 600;
+    let (mut repaired, mut split) = (0, 0);
+    for seed in 0..SEEDS {
+        let rig = Rig::new(6, if seed % 3 == 0 { Bus::Loses } else { Bus::Delivers });
+        let mut rng = fastrand::Rng::with_seed(seed);
+        if seed % 4 > 0 {
+            // Most things go wrong while a move is open.
+            rig.drive(rng.usize(1..6), None);
+        }
+        for _ in 0..rng.u32(1..10) {
+            anything(&rig.cluster, &mut rng);
+            while rig.cluster.bus().discard(0) {}
+        }
+        let names = all_keys(&rig.cluster);
+        let found = rig.cluster.check_slots(&only()).unwrap();
+        let keys_of = |node: &slotkeep::Node| node.count_keys_in_slot(slot()).unwrap() > 0;
+        split += usize::from(rig.cluster.nodes().iter().filter(|node| keys_of(node)).count() > 1);
+        let how = if seed % 2 == 0 { Resume::Finish } else { Resume::Abort };
+        let options = FixOptions::new().open_moves(how);
+        let fixed = rig.cluster.fix_slots(&only(), options).unwrap();
+        assert!(fixed.left.is_healthy(), "seed {seed}: {found}{fixed}");
+        assert_eq!(found.is_healthy(), fixed.is_empty(), "seed {seed}: {found}{fixed}");
+        repaired += usize::from(!fixed.is_empty());
+        assert_eq!(all_keys(&rig.cluster), names, "seed {seed}: {found}{fixed}");
+        let client = rig.cluster.client();
+        for name in &names {
+            let value = client.get(name).expect("an answer");
+            assert_eq!(value.as_deref(), Some(name.as_bytes()), "seed {seed}: {found}{fixed}");
+        }
+        assert!(rig.cluster.check_slots(&only()).unwrap().is_healthy(), "seed {seed}");
+        rig.cluster.check_invariants();
+        let again = rig.cluster.fix_slots(&only(), options).unwrap();
+        assert!(again.is_empty(), "seed {seed}: {again}");
+    }
+    assert!(repaired > 300 && split > 60, "{repaired} repaired, {split} with split keys");
+}
+
+#[test]
+fn a_handover_of_a_set_whose_driver_died_is_finished_or_released() {
+    let slots: Vec<_> = Slot::all().skip(100).take(4).collect();
+    for steps in 1..10 {
+        for how in [Resume::Finish, Resume::Abort] {
+            let rig = Rig::new(1, Bus::Delivers);
+            rig.cluster.nodes()[0].add_slots(&slots).unwrap();
+            let planned = |&slot| PlannedMove { slot, source: id(0), target: id(2) };
+            let moves: Vec<_> = slots.iter().map(planned).collect();
+            let mut driver = Handover::new(&rig.cluster, &moves);
+            for _ in 0..steps {
+                driver.step().unwrap();
+            }
+            let open = rig.cluster.handovers();
+            let set: SlotSet = slots.iter().copied().collect();
+            let found = rig.cluster.check_slots(&set).unwrap();
+            // Slots that have flipped are made known by the last step only.
+            let is_set = |finding: &&Finding| matches!(finding, Finding::OpenHandover { .. });
+            let sets = found.findings.iter().filter(is_set).count();
+            assert_eq!(sets, open.len(), "{steps} steps: {found}");
+            let options = FixOptions::new().open_moves(how);
+            let fixed = rig.cluster.fix_slots(&set, options).unwrap();
+            assert_eq!((fixed.repaired.len(), fixed.left.is_healthy()), (sets, true), "{fixed}");
+            assert!(rig.cluster.check_slots(&set).unwrap().is_healthy(), "{steps} steps");
+            let committed = open.first().is_none_or(|set| set.phase == HandoverPhase::Committed);
+            let finished = committed || how == Resume::Finish;
+            let owner = id(if finished { 2 } else { 0 });
+            let map = rig.cluster.slot_map();
+            assert!(slots.iter().all(|&slot| map.owner(slot) == Some(owner)), "{steps} steps");
+        }
+    }
 }

@@ -148,7 +148,7 @@ fn a_pull_leaves_no_dead_key_for_a_batch_to_move() {
     rig.cluster.advance(TTL);
     assert_eq!(write_both(&rig.cluster.client(), "live"), [(A, pull()), (B, Answer::Served)]);
     assert_eq!(rig.stored(A), 0, "the dead one was dropped where it lay");
-    assert_eq!(rig.batch(A, move_id, 8), Ok(BatchResult { moved: 0, left: 0 }));
+    assert_eq!(rig.batch(A, move_id, 8), Ok(BatchResult { moved: 0, bytes: 0, left: 0 }));
     rig.check_read(K, Some("live"));
     assert_eq!(rig.record(move_id).keys_moved, 0, "what has expired does not travel");
 }

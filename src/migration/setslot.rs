@@ -527,6 +527,21 @@ mod tests {
     }
 
     #[test]
+    fn node_on_a_source_that_has_keys_closes_nothing() {
+        let [mut a, mut b, _] = opened();
+        // As after NODE on the target of a Redis server, which asks no source.
+        (b.view, b.state) = (by(1, 2), SlotState::Stable);
+        a.has_keys = true;
+        let held = SetSlotError::SourceHoldsKeys { source_node: node(0) };
+        assert_eq!(node_on_source(&mut a, &b), Err(held));
+        assert_eq!(stable(&mut a, &mut b), Err(held));
+        assert_eq!(ordinary_move(&a, &b), None, "a repair may");
+        a.has_keys = false;
+        assert_eq!(ordinary_move(&a, &b), Some(MoveId::new(1)));
+        assert!(node_on_source(&mut a, &b).is_ok());
+    }
+
+    #[test]
     fn stable_on_a_bystander_leaves_the_pair_alone() {
         let [mut a, mut b, mut c] = opened();
         c.state = SlotState::Importing { source: node(0), id: MoveId::new(9) };

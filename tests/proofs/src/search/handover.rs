@@ -8,7 +8,7 @@ use super::verbs::Verb;
 use super::world::World;
 
 impl World {
-    /// `Roster::hand_over`, two tokens: marks, views and the whole table.
+    /// `Roster::hand_over`, and `flip_reserved`, two tokens: marks, views and the whole table.
     pub(crate) fn hand_over(
         &mut self,
         (source, target): (NodeId, NodeId),
@@ -26,13 +26,13 @@ impl World {
         Ok(())
     }
 
-    /// `Roster::reserve_next`, two tokens.
+    /// `Roster::reserve`, two tokens.
     pub(crate) fn reserve(&mut self, (source, target): (NodeId, NodeId)) -> Verb {
         let id = self.drawn_id();
         self.on_pair((source, target), |source, target| migration::reserve(source, target, id))
     }
 
-    /// `Roster::release_next`, two tokens.
+    /// `Roster::release_reserved`, two tokens.
     pub(crate) fn give_up(&mut self, (source, target): (NodeId, NodeId), id: MoveId) -> Verb {
         self.on_marks((source, target), |source, target| {
             migration::release(source, target, id).map(drop)

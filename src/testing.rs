@@ -15,6 +15,12 @@ pub enum Fault {
     StateOutsideToken,
     /// The clock is read before the token is taken.
     NowBeforeToken,
+    /// A pull moves keys whatever the marks say under both tokens.
+    PullWithoutCheck,
+    /// A handover does not look whether the target holds keys, and lets go of them.
+    HandoverOverKeys,
+    /// A handover leaves the source's header and view as they were.
+    HandoverOneSide,
 }
 
 /// The faults that are planted into one cluster.

@@ -20,6 +20,7 @@ use crate::node::handover_set::Next;
 use crate::node::setslot::Pair;
 use crate::shard::Value;
 use crate::slot::Slot;
+use crate::testing::Fault;
 use crate::topology::NodeId;
 
 /// What a handover came to.
@@ -95,10 +96,14 @@ impl<V: Value + ?Sized> Roster<V> {
         if matches!(pair.me.state, SlotState::Migrating { .. }) {
             pair.me.has_keys = pair.my_shard.has_live(pair.now);
         }
-        pair.peer.has_keys = pair.peer_shard.has_live(pair.now);
-        let target = pair.peer.node;
+        pair.peer.has_keys =
+            pair.peer_shard.has_live(pair.now) && !self.faults.has(Fault::HandoverOverKeys);
+        let (before, target) = (pair.me, pair.peer.node);
         let own = || self.flip_to(slot, Some(target));
         let handed = hand_over(&mut pair.me, &mut pair.peer, reserved, own)?;
+        if self.faults.has(Fault::HandoverOneSide) {
+            pair.me = before;
+        }
         let mut keys = 0;
         if handed.from_source {
             keys = pair.my_shard.len() as u64;

@@ -22,6 +22,7 @@ use crate::shard::Transfer;
 use crate::shard::Travelled;
 use crate::shard::Value;
 use crate::shard::transfer;
+use crate::testing::Fault;
 use crate::time::Now;
 use crate::topology::NodeId;
 use crate::worker::Patience;
@@ -138,7 +139,7 @@ impl<V: Value + ?Sized> Roster<V> {
                 target.serves(O::ACCESS) && check_batch(&sides.0, &sides.1, pull.id).is_ok()
             }
         };
-        if !legal {
+        if !legal && !self.faults.has(Fault::PullWithoutCheck) {
             let state = if asked == source.id { sides.0.state } else { sides.1.state };
             return self.answer_without_pull(asked, state, (pull, attempt), operation);
         }

@@ -1,19 +1,22 @@
-//! Answers stay linearizable, key by key, while slots move, moves are aborted and keys expire.
+//! Answers stay linearizable, key by key, while slots move in every way, drivers die, messages are
+//! lost and keys expire.
 
 use std::env;
 use std::error::Error;
 
 use slotkeep::reshard::{Move, MoveStep, PlannedMove};
 use slotkeep::{Client, Cluster, Fault, NodeId, Ownership, SetSlot, Slot};
-use slotkeep_proofs::stress::{Plan, Report, run};
+use slotkeep_proofs::stress::{Plan, Report, run, run_rounds};
 
-/// Calls of the run with lent ownership; `SLOTKEEP_STRESS_OPS` asks for more.
+/// Calls of the run with lent ownership; `SLOTKEEP_STRESS_OPS` asks for more, up to
+/// [`CALLS_MAX`], in rounds. The seed that was printed last is where to go on, or to look again.
 const CALLS: u64 = 150_000;
+const CALLS_MAX: u64 = 1_000_000_000;
 /// Calls of the run in which every operation is a job of a worker.
 const CALLS_STRICT: u64 = 12_000;
 /// Calls of a run with a planted fault, and how many runs may miss it.
 const CALLS_FAULT: u64 = 20_000;
-const ROUNDS_FAULT: u64 = 12;
+const ROUNDS_FAULT: u64 = 40;
 
 /// Where the choices of a run begin, unless `SLOTKEEP_STRESS_SEED` says otherwise.
 const SEED: u64 = 0x0057_2E55;
@@ -37,17 +40,28 @@ fn check_minima(report: &Report, calls: u64) {
     let minima = [
         ("calls", report.calls, calls),
         ("overlapping events", report.overlapping, calls / 50),
-        ("events of a key at a time", report.overlap_max as u64, 3),
+        ("events of a key at a time", report.overlap_max, 3),
         ("ASK", report.asks, calls / 50),
         ("late ASK", report.late_asks, 5),
         ("calls whose keys were pulled together", report.pulls, calls / 500),
         ("calls that had keys pulled back", report.pulls_back, 5),
         ("calls that the source of split keys served", report.split_at_source, calls / 200),
         ("calls that the target of split keys served", report.split_at_target, calls / 100),
+        ("moves", report.moves(), calls / 200),
         ("flips", report.flips, calls / 1000),
         ("aborts with keys on both sides", report.aborts_split, calls / 2000),
+        ("handovers", report.handovers, calls / 1000),
+        ("handovers of open slots", report.handovers_of_open, 1),
+        ("flips of slots in sets", report.set_flips, calls / 1000),
+        ("sets of which all slots moved", report.sets_committed, calls / 4000),
+        ("sets of which none moved", report.sets_released, calls / 4000),
+        ("faults", report.faults(), calls / 1000),
         ("drivers dropped", report.drivers_dropped, calls / 4000),
         ("moves taken over", report.taken_over, calls / 4000),
+        ("repairs", report.repairs, calls / 10_000),
+        ("messages that came late", report.messages_late, calls / 10_000),
+        ("messages that were lost", report.messages_dropped, calls / 10_000),
+        ("steps that waited for a call", report.busy_steps, calls / 50_000),
         ("events on a deadline", report.at_deadline, calls / 100),
         ("events across a deadline", report.across_deadline, 5),
     ];
@@ -58,8 +72,8 @@ fn check_minima(report: &Report, calls: u64) {
 
 #[test]
 fn answers_are_linearizable_while_slots_move() -> Tested {
-    let calls = number("SLOTKEEP_STRESS_OPS")?.unwrap_or(CALLS).max(CALLS);
-    check_minima(&run(&plan(calls)?)?, calls / 4 * 4);
+    let calls = number("SLOTKEEP_STRESS_OPS")?.unwrap_or(CALLS).clamp(CALLS, CALLS_MAX);
+    check_minima(&run_rounds(&plan(calls)?)?, calls);
     Ok(())
 }
 
@@ -70,18 +84,61 @@ fn answers_are_linearizable_when_every_operation_is_a_job() -> Tested {
     Ok(())
 }
 
-#[test]
-fn a_state_that_is_read_outside_the_token_is_caught() -> Tested {
-    let sound = plan(CALLS_FAULT)?;
-    run(&sound)?;
+/// Runs seed after seed with the fault until a check fails.
+#[track_caller]
+fn check_caught(fault: Fault) {
+    let plan = |seed| Plan {
+        seed,
+        fault: Some(fault),
+        ..plan(CALLS_FAULT).expect("a seed that is a number")
+    };
     for round in 0..ROUNDS_FAULT {
-        let fault = Some(Fault::StateOutsideToken);
-        if let Err(failure) = run(&Plan { seed: sound.seed + round, fault, ..sound }) {
-            println!("caught in round {round}: {failure}");
-            return Ok(());
+        if let Err(failure) = run(&plan(SEED + round)) {
+            println!("{fault:?}, caught in round {round}: {failure}");
+            return;
         }
     }
-    Err(format!("nothing noticed in {ROUNDS_FAULT} rounds").into())
+    panic!("{fault:?}: nothing noticed in {ROUNDS_FAULT} rounds");
+}
+
+#[test]
+fn serving_an_importing_slot_without_asking_is_caught() {
+    check_caught(Fault::NoAskingCheck);
+}
+
+#[test]
+fn honouring_asking_for_another_move_is_caught() {
+    check_caught(Fault::AskWithoutId);
+}
+
+#[test]
+fn leaving_migrated_keys_at_the_source_is_caught() {
+    check_caught(Fault::CopyWithoutDelete);
+}
+
+#[test]
+fn a_state_that_is_read_outside_the_token_is_caught() {
+    check_caught(Fault::StateOutsideToken);
+}
+
+#[test]
+fn reading_the_clock_before_the_token_is_caught() {
+    check_caught(Fault::NowBeforeToken);
+}
+
+#[test]
+fn a_pull_that_does_not_look_at_the_marks_is_caught() {
+    check_caught(Fault::PullWithoutCheck);
+}
+
+#[test]
+fn a_handover_over_keys_of_the_target_is_caught() {
+    check_caught(Fault::HandoverOverKeys);
+}
+
+#[test]
+fn a_handover_of_one_header_alone_is_caught() {
+    check_caught(Fault::HandoverOneSide);
 }
 
 #[track_caller]

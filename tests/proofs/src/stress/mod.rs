@@ -1,15 +1,23 @@
 //! Stress: threads call a few keys of a few slots that never stop moving, and every answer counts.
 //!
 //! Clients record what they asked and heard with ticks of one counter and readings of the virtual
-//! clock. Movers move the slots to and fro, turn round with keys on both sides, drop drivers and
-//! take over. A thread moves the clock in small steps, onto deadlines and past them, while the
-//! workers sweep. At the end the history of each key is checked for linearizability.
+//! clock. Movers take the slots to and fro, key by key, in one hold or in sets; they turn round
+//! with keys on both sides, drop drivers, take over and repair. A thread moves the clock in small
+//! steps, onto deadlines and past them, while the workers sweep, and lets messages between the
+//! nodes come late or never. At the end the history of each key is checked for linearizability.
+//!
+//! A long run is a series of rounds, each with a cluster and a seed of its own, so that what is
+//! recorded stays small: every round is checked before the next one begins.
 
+mod handovers;
 mod movers;
+mod report;
 mod traffic;
 mod verdict;
+mod weather;
 
-pub use self::verdict::{Failure, Report};
+pub use self::report::Report;
+pub use self::verdict::Failure;
 
 use std::collections::BTreeMap;
 use std::process::exit;
@@ -23,14 +31,22 @@ use parking_lot::Mutex;
 use slotkeep::{Cluster, Error, Fault, MoveId, MoveRecord, Ownership, SetOptions, Slot};
 
 use self::movers::Mover;
+use self::traffic::Recorded;
 use self::traffic::Traffic;
 
 /// How far the clock jumps at once. Deadlines are whole multiples of it, so that it stops on them.
 pub const CLOCK_STEP: Duration = Duration::from_millis(10);
 
+/// How many calls a round makes at most: what is recorded of them takes some 30 MB.
+pub const ROUND_CALLS_MAX: u64 = 250_000;
+
 const NODES: usize = 4;
-const SLOTS: usize = 2;
-const KEYS_PER_SLOT: usize = 5;
+const SLOTS: usize = 3;
+const KEYS_PER_SLOT: usize = 3;
+const KEYS: usize = SLOTS * KEYS_PER_SLOT;
+
+/// A history for each key, then one for the pair of keys of each slot.
+const HISTORIES: usize = KEYS + SLOTS;
 
 /// How long nobody may get on before the run is given up.
 const STALL: Duration = Duration::from_secs(60);
@@ -55,7 +71,25 @@ pub struct Plan {
     pub fault: Option<Fault>,
 }
 
-/// Runs a plan and checks all of it.
+/// Runs a plan in rounds, the seeds of which follow each other, and checks each of them.
+///
+/// # Errors
+/// The first thing that was not right; what was printed last names the seed of its round.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_rounds(plan: &Plan) -> Result<Report, Failure> {
+    let mut total = Report::default();
+    let mut seed = plan.seed;
+    while total.calls < plan.calls {
+        let calls = (plan.calls - total.calls).min(ROUND_CALLS_MAX);
+        total.add(&run(&Plan { seed, calls, ..*plan })?);
+        seed += 1;
+    }
+    Ok(total)
+}
+
+/// Runs one round and checks all of it.
 ///
 /// # Errors
 /// The first thing that was not right.
@@ -68,7 +102,7 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
     let arena = Arena::new(*plan);
     let mut rng = Rng::with_seed(plan.seed);
     let mut tally = Report::default();
-    let mut events: Vec<Vec<traffic::Recorded>> = vec![Vec::new(); SLOTS * KEYS_PER_SLOT];
+    let mut histories: Vec<Vec<Recorded>> = vec![Vec::new(); HISTORIES];
     let (ended, watched) = channel::<()>();
     let joined = thread::scope(|scope| {
         let arena = &arena;
@@ -81,47 +115,49 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
             .map(|_| rng.fork())
             .map(|rng| scope.spawn(move || Mover::new(arena, rng).run()))
             .collect();
-        let clock = scope.spawn(|| arena.drive_clock());
+        let weather = scope.spawn(|| weather::run(arena));
         let clients: Vec<_> = clients.into_iter().map(thread::ScopedJoinHandle::join).collect();
         arena.stop.store(true, Ordering::SeqCst);
         let movers: Vec<_> = movers.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        let clock = clock.join();
+        let weather = weather.join();
         drop(ended);
-        (clients, movers, clock)
+        (clients, movers, weather)
     });
-    let (clients, movers, clock) = joined;
-    clock.map_err(|_| Failure::Panicked("the clock"))?;
+    let (clients, movers, weather) = joined;
+    tally.add(&weather.map_err(|_| Failure::Panicked("the weather"))?);
     for client in clients {
         let (recorded, counted) = client.map_err(|_| Failure::Panicked("a client"))??;
         tally.add(&counted);
-        for (key, event) in recorded {
-            events[key].push(event);
+        for (history, event) in recorded {
+            histories[history].push(event);
         }
     }
     for mover in movers {
         tally.add(&mover.map_err(|_| Failure::Panicked("a mover"))??);
     }
-    verdict::check(&arena, events, tally)
+    verdict::check(&arena, histories, tally)
 }
 
-/// What all threads of a run share.
+/// What all threads of a round share.
 struct Arena {
     plan: Plan,
     cluster: Cluster<u64>,
     slots: Vec<Slot>,
     /// The keys of each slot, one slot after another.
     keys: Vec<String>,
+    /// By slot: two more keys, which are only ever written together, with one value.
+    pairs: Vec<[String; 2]>,
     /// The wall clock's time when the cluster began.
     began: SystemTime,
     /// Drawn before each call and after it.
     ticks: AtomicU64,
     stop: AtomicBool,
-    /// By slot: the open move that has sent keys, 0 for none. A hint, which the clients check.
+    /// By slot: the open move that has sent keys, 0 for none. A hint, which the others check.
     split: [AtomicU64; SLOTS],
     /// The moves that have ended.
     ended: Mutex<BTreeMap<MoveId, MoveRecord>>,
     /// What each client does, for the dump.
-    doing: Mutex<Vec<(&'static str, usize)>>,
+    doing: Vec<Mutex<(&'static str, usize)>>,
 }
 
 impl Arena {
@@ -132,21 +168,22 @@ impl Arena {
             builder = builder.fault(fault);
         }
         let cluster = builder.build().expect("a cluster of four nodes");
-        let keys: Vec<String> = (0..SLOTS * KEYS_PER_SLOT)
+        let keys: Vec<String> = (0..KEYS)
             .map(|key| format!("{{tag{}}}:{}", key / KEYS_PER_SLOT, key % KEYS_PER_SLOT))
             .collect();
-        let slots: Vec<Slot> = keys.iter().step_by(KEYS_PER_SLOT).map(Slot::of).collect();
+        let pair = |slot| ["one", "other"].map(|half| format!("{{tag{slot}}}:{half}"));
         Self {
             plan,
             began: began(&cluster).expect("a key of its own is served"),
             cluster,
-            slots,
+            slots: keys.iter().step_by(KEYS_PER_SLOT).map(Slot::of).collect(),
             keys,
+            pairs: (0..SLOTS).map(pair).collect(),
             ticks: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             split: [const { AtomicU64::new(0) }; SLOTS],
             ended: Mutex::default(),
-            doing: Mutex::new(vec![("nothing", 0); usize::from(plan.clients)]),
+            doing: (0..plan.clients).map(|_| Mutex::new(("nothing", 0))).collect(),
         }
     }
 
@@ -173,11 +210,15 @@ impl Arena {
         }
     }
 
-    fn drive_clock(&self) {
-        let mut rng = Rng::with_seed(!self.plan.seed);
-        while !self.is_over() {
-            self.pause(rng.u64(20..80));
-            self.cluster.advance(CLOCK_STEP);
+    /// What history `index` is about.
+    fn name_of(&self, history: usize) -> &str {
+        self.keys.get(history).unwrap_or_else(|| &self.pairs[history - KEYS][0])
+    }
+
+    fn note_end(&self, id: Option<MoveId>) {
+        let record = id.and_then(|id| self.cluster.move_record(id));
+        if let Some(record) = record.filter(|record| record.phase.is_ended()) {
+            self.ended.lock().insert(record.id, record);
         }
     }
 
@@ -188,10 +229,11 @@ impl Arena {
             let ticks = self.ticks.load(Ordering::SeqCst);
             if ticks == seen {
                 eprintln!("nobody got on for {STALL:?} after {ticks} ticks, {:?}", self.plan);
-                eprintln!("clients, last call and key: {:?}", self.doing.lock());
+                eprintln!("clients, last call and history: {:?}", self.doing);
                 let open = self.cluster.moves();
                 let open = open.iter().filter(|record| !record.phase.is_ended());
                 open.for_each(|record| eprintln!("open: {record:?}"));
+                eprintln!("open sets: {:?}", self.cluster.handovers());
                 exit(1);
             }
             seen = ticks;

@@ -5,9 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
-use slotkeep::{Answer, Client, Compute, Error, Handle, Hop, MoveId, MovePhase, SetOptions, Steps};
+use slotkeep::{
+    Answer, Client, Compute, Error, Handle, Hop, MoveId, MovePhase, SetOptions, Steps, Transaction,
+};
 
-use super::{Arena, CLOCK_STEP, Failure, KEYS_PER_SLOT, Report, SLOTS};
+use super::{Arena, CLOCK_STEP, Failure, KEYS, KEYS_PER_SLOT, Report};
 use crate::linearizability::{Call, Event, Outcome, Verb};
 
 /// How many handles a client keeps, to see that what they hold never changes.
@@ -21,10 +23,22 @@ const SLOW_TICKS: u64 = 40;
 
 pub(super) type Recorded = Event<Call, Outcome>;
 
-/// A call on one key, and what it answered.
+/// When a call began: a tick, and a reading of the clock.
+struct Start {
+    invoked: u64,
+    now_low: u64,
+}
+
+impl Start {
+    fn of(arena: &Arena) -> Self {
+        Self { invoked: arena.tick(), now_low: arena.now() }
+    }
+}
+
+/// A history, what was called, and what it answered.
 type Answered = (usize, Verb, Outcome);
 
-/// What a client recorded, by key, and what it counted.
+/// What a client recorded, by history, and what it counted.
 pub(super) type Account = (Vec<(usize, Recorded)>, Report);
 
 pub(super) struct Traffic<'a> {
@@ -34,7 +48,7 @@ pub(super) struct Traffic<'a> {
     rng: Rng,
     events: Vec<(usize, Recorded)>,
     /// The last value of each key that this client met.
-    met: [u64; SLOTS * KEYS_PER_SLOT],
+    met: [u64; KEYS],
     kept: Vec<(u64, Handle<u64>)>,
     report: Report,
 }
@@ -47,7 +61,7 @@ impl<'a> Traffic<'a> {
             number,
             rng,
             events: Vec::new(),
-            met: [0; SLOTS * KEYS_PER_SLOT],
+            met: [0; KEYS],
             kept: Vec::new(),
             report: Report::default(),
         }
@@ -55,7 +69,7 @@ impl<'a> Traffic<'a> {
 
     pub(super) fn run(mut self) -> Result<Account, Failure> {
         for _ in 0..self.arena.plan.calls / u64::from(self.arena.plan.clients) {
-            self.call_something().map_err(Failure::Call)?;
+            self.call_something()?;
             // Calls are far shorter than the time that a thread may run: without this the movers
             // would make a step in a thousand calls.
             if self.rng.u8(..4) == 0 {
@@ -68,9 +82,9 @@ impl<'a> Traffic<'a> {
         Ok((self.events, self.report))
     }
 
-    fn call_something(&mut self) -> Result<(), Error> {
-        let key = self.rng.usize(..SLOTS * KEYS_PER_SLOT);
-        match self.rng.u8(..32) {
+    fn call_something(&mut self) -> Result<(), Failure> {
+        let key = self.rng.usize(..KEYS);
+        match self.rng.u8(..38) {
             0..6 => self.get(key),
             6..10 => self.set(key),
             10..13 => self.set_until(key),
@@ -82,8 +96,13 @@ impl<'a> Traffic<'a> {
             24 => self.remove(key),
             25 => self.mget(key),
             26..28 => self.mset(key),
-            _ => self.slow_call(key),
+            28..32 => self.slow_call(key),
+            _ => self.pair(key / KEYS_PER_SLOT),
         }
+    }
+
+    fn name(&self, key: usize) -> &'a str {
+        &self.arena.keys[key]
     }
 
     /// A value that nobody else writes, so that a value names its write.
@@ -91,11 +110,18 @@ impl<'a> Traffic<'a> {
         self.rng.u64(1..)
     }
 
-    fn get(&mut self, key: usize) -> Result<(), Error> {
+    /// Whether a closure gives way while it holds the token, so that others meet a token that is
+    /// taken.
+    fn lingers(&mut self) -> bool {
+        self.rng.u8(..4) == 0
+    }
+
+    fn get(&mut self, key: usize) -> Result<(), Failure> {
         let mut got = None;
-        self.record("get", key, |client, name| {
+        let name = self.name(key);
+        self.record("get", key, |client, _| {
             got = client.get(name)?;
-            Ok(vec![(key, Verb::Get, Outcome::Value(got.as_deref().copied()))])
+            Ok([(key, Verb::Get, Outcome::Value(got.as_deref().copied()))])
         })?;
         let Some(got) = got else { return Ok(()) };
         self.met[key] = *got;
@@ -106,61 +132,68 @@ impl<'a> Traffic<'a> {
         Ok(())
     }
 
-    fn set(&mut self, key: usize) -> Result<(), Error> {
+    fn set(&mut self, key: usize) -> Result<(), Failure> {
         let value = self.fresh();
-        self.record("set", key, |client, name| {
+        let name = self.name(key);
+        self.record("set", key, |client, _| {
             client.set(name, value)?;
-            Ok(vec![(key, Verb::Set(value), Outcome::Done)])
+            Ok([(key, Verb::Set(value), Outcome::Done)])
         })
     }
 
     /// Deadlines are near, some of them in the past.
-    fn set_until(&mut self, key: usize) -> Result<(), Error> {
+    fn set_until(&mut self, key: usize) -> Result<(), Failure> {
         let value = self.fresh();
         let step = u64::try_from(CLOCK_STEP.as_nanos()).expect("a short step");
         let deadline = (self.arena.now() / step + self.rng.u64(..DEADLINE_STEPS)) * step;
         let time = self.arena.began + Duration::from_nanos(deadline);
         let options = SetOptions::new().expire_at(time);
-        self.record("set until", key, |client, name| {
+        let name = self.name(key);
+        self.record("set until", key, |client, _| {
             client.set_with(name, value, &options)?;
-            Ok(vec![(key, Verb::SetUntil { value, deadline }, Outcome::Done)])
+            Ok([(key, Verb::SetUntil { value, deadline }, Outcome::Done)])
         })
     }
 
-    fn set_if_absent(&mut self, key: usize) -> Result<(), Error> {
+    fn set_if_absent(&mut self, key: usize) -> Result<(), Failure> {
         let value = self.fresh();
-        self.record("set if absent", key, |client, name| {
+        let name = self.name(key);
+        self.record("set if absent", key, |client, _| {
             let set = client.set_with(name, value, &SetOptions::new().if_absent())?.is_set();
-            Ok(vec![(key, Verb::SetIfAbsent(value), Outcome::Flag(set))])
+            Ok([(key, Verb::SetIfAbsent(value), Outcome::Flag(set))])
         })
     }
 
-    fn incr(&mut self, key: usize) -> Result<(), Error> {
-        let by = self.fresh();
-        self.record("incr", key, |client, name| {
+    fn incr(&mut self, key: usize) -> Result<(), Failure> {
+        let (by, lingers) = (self.fresh(), self.lingers());
+        let name = self.name(key);
+        self.record("incr", key, |client, _| {
             let sum = client.compute(name, |seen| {
+                linger(lingers);
                 Compute::Replace(seen.map_or(by, |seen| seen.wrapping_add(by)))
             })?;
             let sum = sum.as_deref().copied().expect("an increment leaves a value");
-            Ok(vec![(key, Verb::Incr(by), Outcome::Count(sum))])
+            Ok([(key, Verb::Incr(by), Outcome::Count(sum))])
         })
     }
 
-    fn compare_replace(&mut self, key: usize) -> Result<(), Error> {
-        let (expected, new) = (self.met[key], self.fresh());
-        self.record("compare and replace", key, |client, name| {
+    fn compare_replace(&mut self, key: usize) -> Result<(), Failure> {
+        let (expected, new, lingers) = (self.met[key], self.fresh(), self.lingers());
+        let name = self.name(key);
+        self.record("compare and replace", key, |client, _| {
             let mut replaced = false;
             client.compute(name, |seen| {
+                linger(lingers);
                 replaced = seen == Some(&expected);
                 if replaced { Compute::Replace(new) } else { Compute::Keep }
             })?;
             let verb = Verb::CompareReplace { expected, new };
-            Ok(vec![(key, verb, Outcome::Flag(replaced))])
+            Ok([(key, verb, Outcome::Flag(replaced))])
         })
     }
 
     /// Values name their writes, so that the same entry and the same value are the same thing.
-    fn replace_if_same(&mut self, key: usize) -> Result<(), Error> {
+    fn replace_if_same(&mut self, key: usize) -> Result<(), Failure> {
         self.get(key)?;
         let Some((expected, handle)) = self.kept.pop() else { return Ok(()) };
         let key = self.key_of(&handle);
@@ -168,7 +201,7 @@ impl<'a> Traffic<'a> {
         self.record("replace if same", key, |client, _| {
             let replaced = client.replace(&handle, new)?;
             let verb = Verb::CompareReplace { expected, new };
-            Ok(vec![(key, verb, Outcome::Flag(replaced))])
+            Ok([(key, verb, Outcome::Flag(replaced))])
         })
     }
 
@@ -178,83 +211,120 @@ impl<'a> Traffic<'a> {
         found.expect("a handle of a key of the run")
     }
 
-    fn take(&mut self, key: usize) -> Result<(), Error> {
-        self.record("take", key, |client, name| {
+    fn take(&mut self, key: usize) -> Result<(), Failure> {
+        let name = self.name(key);
+        self.record("take", key, |client, _| {
             let taken = client.take(name)?.as_deref().copied();
-            Ok(vec![(key, Verb::Take, Outcome::Value(taken))])
+            Ok([(key, Verb::Take, Outcome::Value(taken))])
         })
     }
 
-    fn remove(&mut self, key: usize) -> Result<(), Error> {
-        self.record("remove", key, |client, name| {
+    fn remove(&mut self, key: usize) -> Result<(), Failure> {
+        let name = self.name(key);
+        self.record("remove", key, |client, _| {
             let removed = client.remove(name)?;
-            Ok(vec![(key, Verb::Remove, Outcome::Flag(removed))])
+            Ok([(key, Verb::Remove, Outcome::Flag(removed))])
         })
     }
 
     /// All keys of the slot: each of them is read at an instant.
-    fn mget(&mut self, key: usize) -> Result<(), Error> {
+    fn mget(&mut self, key: usize) -> Result<(), Failure> {
         let first = key / KEYS_PER_SLOT * KEYS_PER_SLOT;
         let names = &self.arena.keys[first..first + KEYS_PER_SLOT];
         self.record("mget", key, |client, _| {
             let got = client.mget(names)?;
             let values = got.iter().map(|got| Outcome::Value(got.as_deref().copied()));
-            Ok((first..).zip(values).map(|(key, value)| (key, Verb::Get, value)).collect())
+            let gets = (first..).zip(values).map(|(key, value)| (key, Verb::Get, value));
+            Ok(gets.collect::<Vec<_>>())
         })
     }
 
-    fn mset(&mut self, key: usize) -> Result<(), Error> {
+    fn mset(&mut self, key: usize) -> Result<(), Failure> {
         let other = key / KEYS_PER_SLOT * KEYS_PER_SLOT + (key + 1) % KEYS_PER_SLOT;
         let entries = [(key, self.fresh()), (other, self.fresh())];
         let names = &self.arena.keys;
         self.record("mset", key, |client, _| {
             client.mset(entries.map(|(key, value)| (&names[key], value)))?;
-            Ok(entries.map(|(key, value)| (key, Verb::Set(value), Outcome::Done)).to_vec())
+            Ok(entries.map(|(key, value)| (key, Verb::Set(value), Outcome::Done)))
         })
     }
 
     /// A call that is kept up between two nodes, so that what it was told is often out of date.
-    fn slow_call(&mut self, key: usize) -> Result<(), Error> {
+    fn slow_call(&mut self, key: usize) -> Result<(), Failure> {
         let (arena, value, pause) = (self.arena, self.fresh(), self.rng.u64(..SLOW_TICKS));
-        let what = self.rng.u8(..3);
-        self.record("slow call", key, |client, name| {
-            let name = name.as_bytes();
-            Ok(vec![match what {
+        let (what, name) = (self.rng.u8(..3), self.name(key).as_bytes());
+        self.record("slow call", key, |client, start| {
+            Ok([match what {
                 0 => {
-                    let got = step_slowly(arena, pause, client.step_get(name))?;
+                    let got = step_slowly((arena, start), pause, client.step_get(name))?;
                     (key, Verb::Get, Outcome::Value(got.as_deref().copied()))
                 }
                 1 => {
-                    step_slowly(arena, pause, client.step_set(name, value, None))?;
+                    step_slowly((arena, start), pause, client.step_set(name, value, None))?;
                     (key, Verb::Set(value), Outcome::Done)
                 }
                 _ => {
-                    let taken = step_slowly(arena, pause, client.step_take(name))?;
+                    let taken = step_slowly((arena, start), pause, client.step_take(name))?;
                     (key, Verb::Take, Outcome::Value(taken.as_deref().copied()))
                 }
             }])
         })
     }
 
+    /// Two keys that hold one value are one register, as long as every call sees both at once.
+    fn pair(&mut self, slot: usize) -> Result<(), Failure> {
+        let (arena, value, history) = (self.arena, self.fresh(), KEYS + slot);
+        let names = &arena.pairs[slot];
+        let what = self.rng.u8(..8);
+        self.record("pair", history, |client, _| {
+            let (verb, outcome) = match what {
+                0..3 => {
+                    let got = client.mget(names)?;
+                    let halves = [0, 1].map(|half: usize| got[half].as_deref().copied());
+                    (Verb::Get, Outcome::Value(both_are_same(halves)?))
+                }
+                3..5 => {
+                    client.mset(names.each_ref().map(|name| (name, value)))?;
+                    (Verb::Set(value), Outcome::Done)
+                }
+                5 => {
+                    let removed = client.remove_all(names)?;
+                    both_are_same(
+                        [removed > 0, removed > 1].map(|was_there| was_there.then_some(0)),
+                    )?;
+                    (Verb::Remove, Outcome::Flag(removed > 0))
+                }
+                _ => {
+                    let summed = client.transaction(names, |both| add(both, names, value))?;
+                    (Verb::Incr(value), Outcome::Count(summed?))
+                }
+            };
+            Ok([(history, verb, outcome)])
+        })
+    }
+
     /// Makes a call between two ticks and two readings of the clock.
-    fn record(
+    fn record<I: IntoIterator<Item = Answered>>(
         &mut self,
         what: &'static str,
-        key: usize,
-        call: impl FnOnce(&Client<u64>, &str) -> Result<Vec<Answered>, Error>,
-    ) -> Result<(), Error> {
+        about: usize,
+        call: impl FnOnce(&Client<u64>, &mut Start) -> Result<I, Failure>,
+    ) -> Result<(), Failure> {
         let arena = self.arena;
-        arena.doing.lock()[usize::from(self.number)] = (what, key);
-        let split = arena.split[key / KEYS_PER_SLOT].load(Ordering::SeqCst);
-        let (invoked, now_low) = (arena.tick(), arena.now());
-        let (answered, hops) = self.client.traced(|client| call(client, &arena.keys[key]));
+        *arena.doing[usize::from(self.number)].lock() = (what, about);
+        let slot = about.checked_sub(KEYS).unwrap_or(about / KEYS_PER_SLOT);
+        let split = arena.split[slot].load(Ordering::SeqCst);
+        let mut start = Start::of(arena);
+        let (answered, hops) = self.client.traced(|client| call(client, &mut start));
+        let Start { invoked, now_low } = start;
         let (now_high, returned) = (arena.now(), arena.tick());
         self.report.calls += 1;
         self.count_hops(&hops, split);
-        for (key, verb, outcome) in answered? {
+        for (history, verb, outcome) in answered? {
             let op = Call { verb, now_low, now_high };
             let output = Some(outcome);
-            self.events.push((key, Event { client: self.number, op, output, invoked, returned }));
+            let event = Event { client: self.number, op, output, invoked, returned };
+            self.events.push((history, event));
         }
         Ok(())
     }
@@ -296,11 +366,39 @@ impl<'a> Traffic<'a> {
     }
 }
 
-fn step_slowly<T>(arena: &Arena, pause: u64, mut steps: Steps<'_, T>) -> Result<T, Error> {
+fn linger(lingers: bool) {
+    if lingers {
+        thread::yield_now();
+    }
+}
+
+fn both_are_same([one, other]: [Option<u64>; 2]) -> Result<Option<u64>, Failure> {
+    if one == other { Ok(one) } else { Err(Failure::Torn(one, other)) }
+}
+
+/// Adds to both keys of a pair; a missing one counts as 0.
+fn add(both: &mut Transaction<'_, u64>, names: &[String; 2], by: u64) -> Result<u64, Failure> {
+    let held = [both.get(&names[0])?.copied(), both.get(&names[1])?.copied()];
+    let sum = both_are_same(held)?.unwrap_or(0).wrapping_add(by);
+    for name in names {
+        both.set(name, sum)?;
+    }
+    Ok(sum)
+}
+
+/// Lets others get on before each step, the first one included: what the call was prepared with may
+/// be out of date by then. A call takes effect in the hold of its last step, so that is when it
+/// begins, for the checker.
+fn step_slowly<T>(
+    (arena, start): (&Arena, &mut Start),
+    pause: u64,
+    mut steps: Steps<'_, T>,
+) -> Result<T, Error> {
     loop {
+        arena.pause(pause);
+        *start = Start::of(arena);
         if let Some(ended) = steps.step() {
             return ended;
         }
-        arena.pause(pause);
     }
 }

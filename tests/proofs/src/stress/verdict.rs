@@ -1,15 +1,16 @@
-//! What a run came to: the checks of its end, and the figures that make it a test.
+//! What a round came to: the checks of its end, and why one may fail.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
+use std::thread;
 
-use slotkeep::{Error, MovePhase};
+use slotkeep::reshard::{ReshardError, Resume, resume};
+use slotkeep::{CommandError, Error, MovePhase, Refused};
 
-use super::movers::finish_all;
 use super::traffic::Recorded;
-use super::{Arena, KEYS_PER_SLOT};
+use super::{Arena, HISTORIES, KEYS, KEYS_PER_SLOT, Report};
 use crate::linearizability::{Call, Event, Outcome, Register, Verb, Violation, check as explain};
 
 /// What was not right.
@@ -20,6 +21,12 @@ pub enum Failure {
     Call(Error),
     /// A verb was refused for a reason that no move here may meet.
     Move(Error),
+    /// A resharding or a repair failed for a reason that none here may meet.
+    Reshard(ReshardError),
+    /// A set of slots was handed over in part.
+    SetHalfDone,
+    /// A call saw one of two keys that are only ever written together without the other.
+    Torn(Option<u64>, Option<u64>),
     /// The value behind a handle changed.
     HandleChanged,
     /// The answers about a key cannot be explained.
@@ -42,6 +49,9 @@ impl fmt::Display for Failure {
         match self {
             Self::Call(error) => write!(f, "a call failed: {error}"),
             Self::Move(error) => write!(f, "a move failed: {error}"),
+            Self::Reshard(error) => write!(f, "a resharding failed: {error}"),
+            Self::SetHalfDone => f.write_str("a set was handed over in part"),
+            Self::Torn(one, other) => write!(f, "a pair holds {one:?} and {other:?}"),
             Self::HandleChanged => f.write_str("the value behind a handle changed"),
             Self::History(key, violation) => write!(f, "key {key}: {violation}"),
             Self::Count { read, held } => write!(f, "{read} keys are read, {held} are held"),
@@ -53,81 +63,36 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What happened in a run.
-#[derive(Clone, Copy, Debug, Default)]
-#[expect(missing_docs, reason = "the names say what is counted; the rest is said")]
-pub struct Report {
-    pub calls: u64,
-    /// Events in the histories: a call on several keys has several.
-    pub events: u64,
-    /// Events that began before another one of their key had ended.
-    pub overlapping: u64,
-    /// Most events of one key under way at a time.
-    pub overlap_max: usize,
-    pub asks: u64,
-    pub moved: u64,
-    /// Calls that carried ASKING and were answered MOVED: their move had ended meanwhile.
-    pub late_asks: u64,
-    /// Calls whose keys were pulled to the target of a move.
-    pub pulls: u64,
-    /// Calls that had keys pulled back from the target of an abort.
-    pub pulls_back: u64,
-    /// Calls that the source served while the target held keys too.
-    pub split_at_source: u64,
-    /// Calls that the target served before the flip.
-    pub split_at_target: u64,
-    pub flips: u64,
-    pub aborts: u64,
-    /// Aborts that had keys to bring back.
-    pub aborts_split: u64,
-    pub drivers_dropped: u64,
-    pub taken_over: u64,
-    /// Steps that waited for a call in the gate.
-    pub busy_steps: u64,
-    pub refused_steps: u64,
-    /// Events at whose instant the clock stood on a deadline of their key.
-    pub at_deadline: u64,
-    /// Events during which the clock came to a deadline of their key.
-    pub across_deadline: u64,
-    /// Configurations that the checker visited.
-    pub configurations: u64,
-}
-
-impl Report {
-    /// Adds what one thread counted.
-    pub(super) fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.asks += other.asks;
-        self.moved += other.moved;
-        self.late_asks += other.late_asks;
-        self.pulls += other.pulls;
-        self.pulls_back += other.pulls_back;
-        self.split_at_source += other.split_at_source;
-        self.split_at_target += other.split_at_target;
-        self.drivers_dropped += other.drivers_dropped;
-        self.taken_over += other.taken_over;
-        self.busy_steps += other.busy_steps;
-        self.refused_steps += other.refused_steps;
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Call(error)
     }
 }
+
+impl From<Refused<u64>> for Failure {
+    fn from(refused: Refused<u64>) -> Self {
+        Self::Call(refused.into())
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+/// How many threads check histories.
+const CHECKERS: usize = 2;
 
 /// Ends what is open, reads every key once more, and checks all of it.
 pub(super) fn check(
     arena: &Arena,
-    mut events: Vec<Vec<Recorded>>,
+    mut histories: Vec<Vec<Recorded>>,
     mut report: Report,
 ) -> Result<Report, Failure> {
-    finish_all(&arena.cluster)?;
-    read_all(arena, &mut events)?;
-    for (name, history) in arena.keys.iter().zip(&events) {
-        let statistics = explain(&Register, history)
-            .map_err(|violation| Failure::History(name.clone(), Box::new(violation)))?;
-        report.events += statistics.event_count as u64;
-        report.overlap_max = report.overlap_max.max(statistics.overlap_max);
-        report.configurations += statistics.configuration_count;
-        count_overlaps(history, &mut report);
-        count_deadlines(history, &mut report);
-    }
+    resume(&arena.cluster, Resume::Finish).map_err(Failure::Reshard)?;
+    read_all(arena, &mut histories)?;
+    report.add(&explain_all(arena, &histories)?);
     for record in arena.ended.lock().values() {
         report.flips += u64::from(record.phase == MovePhase::Completed);
         let aborted = record.phase == MovePhase::Aborted;
@@ -141,29 +106,78 @@ pub(super) fn check(
 }
 
 /// The last events of the histories, and a count: what is read is all that the nodes hold.
-fn read_all(arena: &Arena, events: &mut [Vec<Recorded>]) -> Result<(), Failure> {
-    let client = arena.cluster.client();
-    let now = arena.now();
+fn read_all(arena: &Arena, histories: &mut [Vec<Recorded>]) -> Result<(), Failure> {
     let nodes = arena.cluster.nodes();
-    for (slot, (names, events)) in
-        arena.keys.chunks(KEYS_PER_SLOT).zip(events.chunks_mut(KEYS_PER_SLOT)).enumerate()
-    {
-        let mut read = 0;
-        for (name, history) in names.iter().zip(events) {
-            let invoked = arena.tick();
-            let got = client.get(name).map_err(Failure::Call)?.as_deref().copied();
-            read += usize::from(got.is_some());
-            let op = Call { verb: Verb::Get, now_low: now, now_high: now };
-            let output = Some(Outcome::Value(got));
-            let returned = arena.tick();
-            history.push(Event { client: u8::MAX, op, output, invoked, returned });
+    let (of_keys, of_pairs) = histories.split_at_mut(KEYS);
+    let of_slots = of_keys.chunks_mut(KEYS_PER_SLOT).zip(of_pairs);
+    let names = arena.keys.chunks(KEYS_PER_SLOT).zip(&arena.pairs);
+    for ((&slot, (keys, pair)), (of_keys, of_pair)) in arena.slots.iter().zip(names).zip(of_slots) {
+        let mut read = 2 * usize::from(read_last(arena, pair.each_ref(), of_pair)?);
+        for (name, history) in keys.iter().zip(of_keys) {
+            read += usize::from(read_last(arena, [name], history)?);
         }
-        let counts = nodes.iter().map(|node| node.count_live_keys_in_slot(arena.slots[slot]));
+        let counts = nodes.iter().map(|node| node.count_live_keys_in_slot(slot));
         let held = counts.sum::<Result<usize, _>>().map_err(|error| Failure::Move(error.into()))?;
         if read != held {
             return Err(Failure::Count { read, held });
         }
     }
+    Ok(())
+}
+
+/// Reads the keys of one history, which all hold the same; whether they are there.
+fn read_last<const N: usize>(
+    arena: &Arena,
+    names: [&String; N],
+    history: &mut Vec<Recorded>,
+) -> Result<bool, Failure> {
+    let (client, now, invoked) = (arena.cluster.client(), arena.now(), arena.tick());
+    let mut values = names.map(|_| None);
+    for (value, name) in values.iter_mut().zip(names) {
+        *value = client.get(name)?.as_deref().copied();
+    }
+    if let Some(other) = values.iter().find(|value| **value != values[0]) {
+        return Err(Failure::Torn(values[0], *other));
+    }
+    let op = Call { verb: Verb::Get, now_low: now, now_high: now };
+    let (output, returned) = (Some(Outcome::Value(values[0])), arena.tick());
+    history.push(Event { client: u8::MAX, op, output, invoked, returned });
+    Ok(values[0].is_some())
+}
+
+/// Checks every history, on several threads, and counts what is in them.
+fn explain_all(arena: &Arena, histories: &[Vec<Recorded>]) -> Result<Report, Failure> {
+    let explained: Vec<_> = thread::scope(|scope| {
+        let share = |first| (first..HISTORIES).step_by(CHECKERS);
+        let checkers = (0..CHECKERS).map(|first| {
+            scope.spawn(move || -> Result<Report, Failure> {
+                let mut report = Report::default();
+                for index in share(first) {
+                    let found = explain_one(&histories[index], &mut report);
+                    found.map_err(|violation| {
+                        Failure::History(arena.name_of(index).to_owned(), Box::new(violation))
+                    })?;
+                }
+                Ok(report)
+            })
+        });
+        let checkers: Vec<_> = checkers.collect();
+        checkers.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    let mut total = Report::default();
+    for report in explained {
+        total.add(&report.map_err(|_| Failure::Panicked("a checker"))??);
+    }
+    Ok(total)
+}
+
+fn explain_one(history: &[Recorded], report: &mut Report) -> Result<(), Violation> {
+    let statistics = explain(&Register, history)?;
+    report.events += statistics.event_count as u64;
+    report.overlap_max = report.overlap_max.max(statistics.overlap_max as u64);
+    report.configurations += statistics.configuration_count;
+    count_overlaps(history, report);
+    count_deadlines(history, report);
     Ok(())
 }
 

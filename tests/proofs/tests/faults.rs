@@ -50,3 +50,18 @@ fn leaving_migrated_keys_at_the_source_is_caught() {
 fn reading_the_clock_before_the_token_is_caught() {
     check(Fault::NowBeforeToken, 0);
 }
+
+#[test]
+fn a_pull_that_does_not_look_at_the_marks_is_caught() {
+    check(Fault::PullWithoutCheck, 0);
+}
+
+#[test]
+fn a_handover_over_keys_of_the_target_is_caught() {
+    check(Fault::HandoverOverKeys, 0);
+}
+
+#[test]
+fn a_handover_of_one_header_alone_is_caught() {
+    check(Fault::HandoverOneSide, 0);
+}

@@ -1,6 +1,8 @@
 //! The operator: verbs at any node at any time, most of them sensible, some of them not.
 
-use slotkeep::{AdminError, MigrateOptions, MoveId, SetSlot, SlotOwner, SlotState, WorkerError};
+use slotkeep::{
+    AbortStep, AdminError, MigrateOptions, MoveId, SetSlot, SlotOwner, SlotState, WorkerError,
+};
 
 use crate::model::look::keys_at;
 use crate::model::look::live_at;
@@ -9,10 +11,10 @@ use crate::model::look::stored_at;
 use crate::model::world::World;
 
 /// What nodes know and hold of one slot: what a refused verb leaves as it was.
-type Picture = Vec<(SlotOwner, SlotState, usize)>;
+pub(super) type Picture = Vec<(SlotOwner, SlotState, usize)>;
 
 impl World<'_> {
-    fn picture(&self, slots: &[usize]) -> Picture {
+    pub(super) fn picture(&self, slots: &[usize]) -> Picture {
         let seen = |&slot: &usize| {
             let slot = self.stage.slots[slot];
             self.nodes
@@ -23,17 +25,17 @@ impl World<'_> {
     }
 
     /// Three times out of four the hint, else anything.
-    fn mostly(&mut self, hint: Option<usize>) -> usize {
+    pub(super) fn mostly(&mut self, hint: Option<usize>) -> usize {
         let other = self.any_node();
         hint.filter(|_| self.rng.u8(0..4) > 0).unwrap_or(other)
     }
 
-    fn owner_of(&self, slot: usize) -> Option<usize> {
+    pub(super) fn owner_of(&self, slot: usize) -> Option<usize> {
         let owner = self.truth(slot).owner?;
         self.nodes.iter().position(|node| node.id() == owner)
     }
 
-    fn with_state(&self, slot: usize, is: impl Fn(SlotState) -> bool) -> Option<usize> {
+    pub(super) fn with_state(&self, slot: usize, is: impl Fn(SlotState) -> bool) -> Option<usize> {
         (0..self.nodes.len()).find(|&node| is(self.state(node, slot)))
     }
 
@@ -81,17 +83,33 @@ impl World<'_> {
         done && self.picture(&[slot]) != before
     }
 
-    /// An operator closes a move and opens the next one between the same nodes: whoever still has
-    /// an ASK of the first meets the second.
+    /// An operator closes a move, or undoes it when its keys are split, and opens the next one
+    /// between the same nodes: whoever still has an ASK of the first meets the second.
     pub(super) fn reopen(&mut self) -> bool {
         let slot = self.any_slot();
         let is_source = |state| matches!(state, SlotState::Migrating { .. });
         let Some(source) = self.with_state(slot, is_source) else { return false };
         let Some(target) = self.state(source, slot).peer() else { return false };
         let importing = SetSlot::Importing { source: self.id(source) };
-        self.verb(source, slot, SetSlot::Stable, None)
+        let closed = self.verb(source, slot, SetSlot::Stable, None) || self.undo(source, slot);
+        closed
             && self.verb(target.index(), slot, importing, None)
             && self.verb(source, slot, SetSlot::Migrating { target }, None)
+    }
+
+    /// Aborts the move of a slot to its end; whether that was done.
+    fn undo(&mut self, node: usize, slot: usize) -> bool {
+        let Some(id) = self.state(node, slot).move_id() else { return false };
+        loop {
+            let before = self.picture(&[slot]);
+            let done = self.stage.cluster.abort_step(id, 1);
+            self.note(&("undo", slot, id, &done));
+            match self.judge(&[slot], &before, done) {
+                Some(AbortStep::More) => {}
+                Some(AbortStep::Done) => return true,
+                None => return false,
+            }
+        }
     }
 
     pub(super) fn node_verb(&mut self) -> bool {
@@ -132,7 +150,7 @@ impl World<'_> {
 
     /// What was refused changed nothing, and was refused for a reason that can be.
     #[track_caller]
-    fn judge<T>(
+    pub(super) fn judge<T>(
         &mut self,
         slots: &[usize],
         before: &Picture,

@@ -60,6 +60,7 @@ impl World<'_> {
         self.check();
         self.end_calls();
         self.movers.clear();
+        self.sets.clear();
         self.close_moves();
         self.heal();
         self.check();
@@ -100,6 +101,7 @@ impl World<'_> {
         self.deep_check();
         let open = self.stage.cluster.moves().into_iter().find(|record| !record.phase.is_ended());
         assert_eq!(open, None, "every move is closed");
+        assert!(self.stage.cluster.handovers().is_empty(), "every set is closed");
     }
 
     /// Each node has one contact with the node that knows best, and then knows the same.

@@ -16,6 +16,7 @@ mod look;
 mod movers;
 mod op;
 mod oracle;
+mod sets;
 mod stage;
 mod tally;
 mod trail;

@@ -3,7 +3,7 @@
 use slotkeep::reshard::Move;
 use slotkeep::reshard::MoveStep;
 use slotkeep::reshard::PlannedMove;
-use slotkeep::{Error, MoveId, MovePhase, MoveRecord, SlotState};
+use slotkeep::{Error, MoveId, MovePhase, MoveRecord, Slot, SlotState};
 
 use crate::model::look::state_at;
 use crate::model::world::World;
@@ -24,17 +24,27 @@ impl World<'_> {
             return false;
         }
         let slot = self.any_slot();
-        let Some(source) = self.truth(slot).owner else { return false };
-        // Seldom to itself, which is refused.
-        let other = (source.index() + self.rng.usize(1..self.nodes.len())) % self.nodes.len();
-        let target = if self.rng.u8(0..8) == 0 { source.index() } else { other };
-        let planned = PlannedMove { slot: self.stage.slots[slot], source, target: self.id(target) };
+        let Some(planned) = self.plan(slot) else { return false };
         let batch_keys = self.rng.usize(1..4);
-        self.note(&("driver", slot, source, target, batch_keys));
+        self.note(&("driver", planned, batch_keys));
         let driver =
             Move::new(&self.stage.cluster, planned, batch_keys).expect("both nodes are there");
         self.movers.push(Driven { driver, id: None });
         true
+    }
+
+    /// A move from the owner of a slot; seldom to itself, which is refused.
+    pub(super) fn plan(&mut self, slot: usize) -> Option<PlannedMove> {
+        let source = self.truth(slot).owner?;
+        let other = (source.index() + self.rng.usize(1..self.nodes.len())) % self.nodes.len();
+        let target = if self.rng.u8(0..16) == 0 { source.index() } else { other };
+        Some(PlannedMove { slot: self.stage.slots[slot], source, target: self.id(target) })
+    }
+
+    /// The number in the run of a slot in play.
+    pub(super) fn index_of(&self, slot: Slot) -> usize {
+        let index = self.stage.slots.iter().position(|&known| known == slot);
+        index.expect("a slot in play")
     }
 
     fn any_driver(&mut self) -> Option<usize> {
@@ -50,8 +60,7 @@ impl World<'_> {
         *id = driver.id().or(known);
         let (planned, id) = (driver.planned(), *id);
         self.note(&("drive", index, id, &stepped));
-        let slot = self.stage.slots.iter().position(|&slot| slot == planned.slot);
-        let slot = slot.expect("a slot in play");
+        let slot = self.index_of(planned.slot);
         if known.is_none() {
             self.moves.extend(id.map(|id| (slot, id)));
         }
@@ -148,7 +157,10 @@ impl World<'_> {
         let coming = at_target == SlotState::Importing { source, id };
         let returning = at_source == SlotState::Aborting { target, id }
             && at_target == SlotState::Retired { source, id };
-        let expected = if returning {
+        let reserved = SlotState::Reserved { id };
+        let expected = if at_source == reserved && at_target == reserved {
+            MovePhase::Reserved
+        } else if returning {
             MovePhase::Aborting
         } else if leaving && coming {
             MovePhase::Migrating

@@ -23,6 +23,12 @@ pub struct Tally {
     pub calls_split: u64,
     /// Calls that ended in `ClusterDown`.
     pub calls_down: u64,
+    /// Handovers that completed a move which was open.
+    pub handovers_of_open: u64,
+    /// Sets of several slots that were handed over.
+    pub sets_committed: u64,
+    /// Sets whose reservations were released.
+    pub sets_released: u64,
     /// Verbs that a call in the gate turned away.
     pub verbs_busy: u64,
     /// Verbs that were refused for another reason.
@@ -57,6 +63,9 @@ impl Tally {
             ("pulls", self.pulls),
             ("calls split", self.calls_split),
             ("calls down", self.calls_down),
+            ("handovers of open slots", self.handovers_of_open),
+            ("sets committed", self.sets_committed),
+            ("sets released", self.sets_released),
             ("verbs busy", self.verbs_busy),
             ("verbs refused", self.verbs_refused),
             ("expired", self.expired),
@@ -71,11 +80,14 @@ impl fmt::Display for Tally {
         writeln!(f, "{} runs, {} steps, {} answers", self.runs, self.steps, self.answers)?;
         let Self { redirects, try_agains, pulls, calls_split, calls_down, .. } = self;
         let Self { verbs_busy, verbs_refused, expired, .. } = self;
+        let Self { handovers_of_open, sets_committed, sets_released, .. } = self;
         writeln!(
             f,
             "redirects {redirects}, try agains {try_agains}, pulls {pulls}, expired {expired}"
         )?;
         writeln!(f, "calls: split {calls_split}, down {calls_down}")?;
+        writeln!(f, "sets: committed {sets_committed}, released {sets_released}")?;
+        writeln!(f, "handovers of open slots: {handovers_of_open}")?;
         writeln!(f, "verbs: busy {verbs_busy}, refused {verbs_refused}")?;
         for (action, (tried, effects)) in Action::ALL.iter().zip(&self.counts) {
             writeln!(f, "{action:?}: {effects} of {tried}")?;

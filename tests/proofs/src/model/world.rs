@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use fastrand::Rng;
-use slotkeep::{Error, MoveId, Node, NodeId, SlotOwner, SlotState};
+use slotkeep::{Error, MoveId, MovePhase, Node, NodeId, SlotOwner, SlotState};
 
 use crate::model::action::Action;
 use crate::model::action::Mix;
@@ -17,6 +17,7 @@ use crate::model::op::Op;
 use crate::model::op::Pending;
 use crate::model::op::Reply;
 use crate::model::oracle::Oracle;
+use crate::model::sets::DrivenSet;
 use crate::model::stage::AS_REDIS;
 use crate::model::stage::Stage;
 use crate::model::tally::Tally;
@@ -39,6 +40,7 @@ pub(super) struct World<'s> {
     pub(super) nodes: Vec<Node>,
     pub(super) pending: Vec<Pending<'s>>,
     pub(super) movers: Vec<Driven>,
+    pub(super) sets: Vec<DrivenSet>,
     /// The moves that began, oldest first, with their slots.
     pub(super) moves: Vec<(usize, MoveId)>,
     pub(super) tally: &'s mut Tally,
@@ -71,6 +73,7 @@ impl<'s> World<'s> {
             nodes: stage.cluster.nodes(),
             pending: Vec::new(),
             movers: Vec::new(),
+            sets: Vec::new(),
             moves: Vec::new(),
             tally,
             trail,
@@ -130,6 +133,12 @@ impl<'s> World<'s> {
             Action::DropDriver => self.drop_driver(),
             Action::TakeOver => self.take_over(),
             Action::AbortDriver => self.abort_driver(),
+            Action::HandOver => self.hand_over(),
+            Action::NewSet => self.new_set(),
+            Action::StepSet => self.step_set(),
+            Action::DropSet => self.drop_set(),
+            Action::TakeOverSet => self.take_over_set(),
+            Action::AbortSet => self.abort_set(),
             Action::HoldBus => self.hold_bus(),
             Action::ReleaseBus => self.release_bus(),
             Action::DeliverMessage => self.deliver_message(),
@@ -425,7 +434,11 @@ impl<'s> World<'s> {
                 let leaving = matches!(state, SlotState::Migrating { .. });
                 assert!(leaving && here == 0, "{id} serves slot {number}, which has left it");
             }
-            assert!(!matches!(state, SlotState::Reserved { .. }), "a reservation was left");
+            if let SlotState::Reserved { id } = state {
+                let record = self.stage.cluster.move_record(id);
+                let is_open = record.is_some_and(|record| record.phase == MovePhase::Reserved);
+                assert!(is_open, "a reservation was left");
+            }
         }
         assert_eq!(live, self.oracle.live_in(slot), "live keys of slot {number}");
     }
@@ -433,5 +446,6 @@ impl<'s> World<'s> {
     pub(super) fn deep_check(&self) {
         self.stage.cluster.check_invariants();
         self.check_records();
+        self.check_sets();
     }
 }

@@ -207,8 +207,9 @@ impl<V: Value + ?Sized> Roster<V> {
         pair: &mut Pair<'_, V>,
     ) -> Result<HandoverStep, SetSlotError> {
         let closed = release(&mut pair.me, &mut pair.peer, reserved)?;
-        self.handovers.released(set);
+        // In this order: who hears that the set has ended finds that its records have, too.
         self.end_move(closed, pair.now);
+        self.handovers.released(set);
         Ok(HandoverStep::Released { slot })
     }
 

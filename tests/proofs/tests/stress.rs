@@ -3,34 +3,36 @@
 
 use std::env;
 use std::error::Error;
+use std::ops::Range;
 
 use slotkeep::reshard::{Move, MoveStep, PlannedMove};
 use slotkeep::{Client, Cluster, Fault, NodeId, Ownership, SetSlot, Slot};
-use slotkeep_proofs::stress::{Plan, Report, run, run_rounds};
+use slotkeep_proofs::stress::{Plan, ROUND_CALLS, Report, run, run_rounds};
 
-/// Calls of the run with lent ownership; `SLOTKEEP_STRESS_OPS` asks for more, up to
-/// [`CALLS_MAX`], in rounds. The seed that was printed last is where to go on, or to look again.
+/// Calls of the run with lent ownership. `SLOTKEEP_STRESS_SEEDS=0..80` asks for a long one instead:
+/// a round of [`ROUND_CALLS`] for each of these seeds. The seed that was printed last is where to
+/// go on, or to look again.
 const CALLS: u64 = 150_000;
-const CALLS_MAX: u64 = 1_000_000_000;
 /// Calls of the run in which every operation is a job of a worker.
-const CALLS_STRICT: u64 = 12_000;
+const CALLS_STRICT: u64 = 24_000;
 /// Calls of a run with a planted fault, and how many runs may miss it.
 const CALLS_FAULT: u64 = 20_000;
 const ROUNDS_FAULT: u64 = 40;
 
-/// Where the choices of a run begin, unless `SLOTKEEP_STRESS_SEED` says otherwise.
+/// Where the choices of a run begin, unless a range of seeds says otherwise.
 const SEED: u64 = 0x0057_2E55;
 
 type Tested = Result<(), Box<dyn Error>>;
 
-fn number(name: &str) -> Result<Option<u64>, Box<dyn Error>> {
-    Ok(env::var(name).ok().map(|number| number.parse()).transpose()?)
+/// The seeds that the environment names.
+fn seeds() -> Result<Option<Range<u64>>, Box<dyn Error>> {
+    let Ok(named) = env::var("SLOTKEEP_STRESS_SEEDS") else { return Ok(None) };
+    let (first, end) = named.split_once("..").ok_or("a range of seeds is written 0..80")?;
+    Ok(Some(first.parse()?..end.parse()?))
 }
 
-fn plan(calls: u64) -> Result<Plan, Box<dyn Error>> {
-    let seed = number("SLOTKEEP_STRESS_SEED")?.unwrap_or(SEED);
-    let (ownership, fault) = (Ownership::Lent, None);
-    Ok(Plan { seed, clients: 4, movers: 2, calls, ownership, fault })
+fn plan(calls: u64) -> Plan {
+    Plan { seed: SEED, clients: 4, movers: 2, calls, ownership: Ownership::Lent, fault: None }
 }
 
 /// Less than this has not tested what it claims to test.
@@ -42,16 +44,16 @@ fn check_minima(report: &Report, calls: u64) {
         ("overlapping events", report.overlapping, calls / 50),
         ("events of a key at a time", report.overlap_max, 3),
         ("ASK", report.asks, calls / 50),
-        ("late ASK", report.late_asks, 5),
+        ("late ASK", report.late_asks, 5.max(calls / 20_000)),
         ("calls whose keys were pulled together", report.pulls, calls / 500),
-        ("calls that had keys pulled back", report.pulls_back, 5),
+        ("calls that had keys pulled back", report.pulls_back, 5.max(calls / 2000)),
         ("calls that the source of split keys served", report.split_at_source, calls / 200),
         ("calls that the target of split keys served", report.split_at_target, calls / 100),
         ("moves", report.moves(), calls / 200),
         ("flips", report.flips, calls / 1000),
         ("aborts with keys on both sides", report.aborts_split, calls / 2000),
         ("handovers", report.handovers, calls / 1000),
-        ("handovers of open slots", report.handovers_of_open, 1),
+        ("handovers of open slots", report.handovers_of_open, 1.max(calls / 50_000)),
         ("flips of slots in sets", report.set_flips, calls / 1000),
         ("sets of which all slots moved", report.sets_committed, calls / 4000),
         ("sets of which none moved", report.sets_released, calls / 4000),
@@ -63,7 +65,7 @@ fn check_minima(report: &Report, calls: u64) {
         ("messages that were lost", report.messages_dropped, calls / 10_000),
         ("steps that waited for a call", report.busy_steps, calls / 50_000),
         ("events on a deadline", report.at_deadline, calls / 100),
-        ("events across a deadline", report.across_deadline, 5),
+        ("events across a deadline", report.across_deadline, 5.max(calls / 20_000)),
     ];
     for (what, counted, minimum) in minima {
         assert!(counted >= minimum, "{what}: {counted} are fewer than {minimum}");
@@ -72,14 +74,16 @@ fn check_minima(report: &Report, calls: u64) {
 
 #[test]
 fn answers_are_linearizable_while_slots_move() -> Tested {
-    let calls = number("SLOTKEEP_STRESS_OPS")?.unwrap_or(CALLS).clamp(CALLS, CALLS_MAX);
-    check_minima(&run_rounds(&plan(calls)?)?, calls);
+    let (seeds, calls) = seeds()?.map_or((SEED..SEED + 1, CALLS), |seeds| (seeds, ROUND_CALLS));
+    let rounds = seeds.end.saturating_sub(seeds.start);
+    let total = run_rounds(&plan(calls), seeds)?;
+    check_minima(&total, calls.saturating_mul(rounds));
     Ok(())
 }
 
 #[test]
 fn answers_are_linearizable_when_every_operation_is_a_job() -> Tested {
-    let report = run(&Plan { ownership: Ownership::Strict, ..plan(CALLS_STRICT)? })?;
+    let report = run(&Plan { ownership: Ownership::Strict, ..plan(CALLS_STRICT) })?;
     check_minima(&report, CALLS_STRICT);
     Ok(())
 }
@@ -87,14 +91,9 @@ fn answers_are_linearizable_when_every_operation_is_a_job() -> Tested {
 /// Runs seed after seed with the fault until a check fails.
 #[track_caller]
 fn check_caught(fault: Fault) {
-    let plan = |seed| Plan {
-        seed,
-        fault: Some(fault),
-        ..plan(CALLS_FAULT).expect("a seed that is a number")
-    };
-    for round in 0..ROUNDS_FAULT {
-        if let Err(failure) = run(&plan(SEED + round)) {
-            println!("{fault:?}, caught in round {round}: {failure}");
+    for seed in SEED..SEED + ROUNDS_FAULT {
+        if let Err(failure) = run(&Plan { seed, fault: Some(fault), ..plan(CALLS_FAULT) }) {
+            println!("{fault:?}, caught with seed {seed}: {failure}");
             return;
         }
     }

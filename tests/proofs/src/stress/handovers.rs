@@ -6,7 +6,21 @@ use slotkeep::{AdminError, Error, HandoverId, MovePhase, SetSlotError, SlotSet, 
 use super::movers::{BATCH_KEYS, Mover, is_race};
 use super::{Failure, SLOTS};
 
+/// How many handovers a chase is, and how many ticks it lets pass between two of them, at most.
+const CHASE_HANDOVERS: u32 = 12;
+const CHASE_PAUSE_TICKS: u64 = 12;
+
 impl Mover<'_> {
+    /// A slot that never stands still, so that slow calls go to its gate.
+    pub(super) fn chase(&mut self, index: usize) -> Result<(), Failure> {
+        for _ in 0..CHASE_HANDOVERS {
+            self.hand_over(index)?;
+            let ticks = self.rng.u64(..CHASE_PAUSE_TICKS);
+            self.arena.pause(ticks);
+        }
+        Ok(())
+    }
+
     /// In one hold; mostly between the sides of a move, if one is open.
     pub(super) fn hand_over(&mut self, index: usize) -> Result<(), Failure> {
         let cluster = &self.arena.cluster;
@@ -116,9 +130,10 @@ impl Mover<'_> {
         let expected = if flipped { MovePhase::Completed } else { MovePhase::Aborted };
         let records = self.arena.cluster.moves();
         let of_set = records.iter().filter(|record| id.is_some() && record.set == id);
-        let half_done = of_set.filter(|record| record.phase != expected).count() > 0;
+        let phases: Vec<_> = of_set.map(|record| record.phase).collect();
+        let half_done = phases.iter().any(|&phase| phase != expected);
         if half_done || (!flipped && driver.slots_moved() > 0) {
-            return Err(Failure::SetHalfDone);
+            return Err(Failure::SetHalfDone { flipped, phases });
         }
         if !driver.moves().is_empty() {
             self.report.sets_committed += u64::from(flipped);

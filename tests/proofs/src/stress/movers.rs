@@ -28,11 +28,12 @@ impl<'a> Mover<'a> {
     pub(super) fn run(mut self) -> Result<Report, Failure> {
         while !self.arena.is_over() {
             let slot = self.rng.usize(..SLOTS);
-            match self.rng.u8(..16) {
-                0..6 => self.classic(slot)?,
-                6..11 => self.hand_over(slot)?,
-                11 => self.join_and_hand_over(slot)?,
-                12..15 => self.hand_over_set()?,
+            match self.rng.u8(..32) {
+                0..18 => self.classic(slot)?,
+                18..23 => self.hand_over(slot)?,
+                23 => self.chase(slot)?,
+                24..26 => self.join_and_hand_over(slot)?,
+                26..30 => self.hand_over_set()?,
                 _ => self.repair()?,
             }
             self.pause();

@@ -83,7 +83,8 @@ impl<'a> Traffic<'a> {
     }
 
     fn call_something(&mut self) -> Result<(), Failure> {
-        let key = self.rng.usize(..KEYS);
+        // The first keys are the busiest.
+        let key = self.rng.usize(..KEYS).min(self.rng.usize(..KEYS));
         match self.rng.u8(..38) {
             0..6 => self.get(key),
             6..10 => self.set(key),
@@ -113,7 +114,7 @@ impl<'a> Traffic<'a> {
     /// Whether a closure gives way while it holds the token, so that others meet a token that is
     /// taken.
     fn lingers(&mut self) -> bool {
-        self.rng.u8(..4) == 0
+        self.rng.bool()
     }
 
     fn get(&mut self, key: usize) -> Result<(), Failure> {

@@ -24,7 +24,12 @@ pub enum Failure {
     /// A resharding or a repair failed for a reason that none here may meet.
     Reshard(ReshardError),
     /// A set of slots was handed over in part.
-    SetHalfDone,
+    SetHalfDone {
+        /// What a driver was told.
+        flipped: bool,
+        /// What the records of its slots say.
+        phases: Vec<MovePhase>,
+    },
     /// A call saw one of two keys that are only ever written together without the other.
     Torn(Option<u64>, Option<u64>),
     /// The value behind a handle changed.
@@ -50,7 +55,9 @@ impl fmt::Display for Failure {
             Self::Call(error) => write!(f, "a call failed: {error}"),
             Self::Move(error) => write!(f, "a move failed: {error}"),
             Self::Reshard(error) => write!(f, "a resharding failed: {error}"),
-            Self::SetHalfDone => f.write_str("a set was handed over in part"),
+            Self::SetHalfDone { flipped, phases } => {
+                write!(f, "a set has ended, flipped: {flipped}, but its records say {phases:?}")
+            }
             Self::Torn(one, other) => write!(f, "a pair holds {one:?} and {other:?}"),
             Self::HandleChanged => f.write_str("the value behind a handle changed"),
             Self::History(key, violation) => write!(f, "key {key}: {violation}"),

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use core_affinity::CoreId;
+
 /// The locked versions are those that were compiled.
 const LOCK: &str = include_str!("../Cargo.lock");
 
@@ -13,7 +15,17 @@ pub fn processor() -> String {
 
 /// Binds this thread to the last core, which has the least to do with interrupts; returns which.
 pub fn pin() -> Option<usize> {
-    let core = core_affinity::get_core_ids()?.pop()?;
+    bind(core_affinity::get_core_ids()?.last())
+}
+
+/// Binds this thread to a core apart from that of [`pin`], where there are two; returns which.
+pub fn pin_apart() -> Option<usize> {
+    bind(core_affinity::get_core_ids()?.iter().rev().take(2).next_back())
+}
+
+/// Threads that are started by a bound thread are bound as it is.
+fn bind(core: Option<&CoreId>) -> Option<usize> {
+    let core = *core?;
     core_affinity::set_for_current(core).then_some(core.id)
 }
 

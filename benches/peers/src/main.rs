@@ -1,7 +1,11 @@
-//! `cargo peers`: the same work on ours and on published rivals, as ratios against demands.
+//! `cargo peers`: the same work in several ways, ours and published rivals', as ratios against
+//! demands.
 
+mod command;
 mod machine;
 mod measure;
+mod moves;
+mod random;
 mod report;
 mod slot;
 
@@ -10,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::Subcommand;
 
-/// The same work on ours and on published rivals, timed side by side in one process.
+/// The same work in several ways, ours and those of published rivals, timed side by side.
 #[derive(Debug, Parser)]
 #[command(name = "cargo peers", bin_name = "cargo peers")]
 struct Arguments {
@@ -22,11 +26,14 @@ struct Arguments {
 enum Command {
     /// Key to slot, and the checksum behind it, against published crates.
     Slot(slot::Options),
+    /// Moves of whole slots against the same slot key by key, and what callers feel of both.
+    Move(moves::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Slot(options) => slot::run(&options),
+        Command::Move(options) => moves::run(&options),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

@@ -175,13 +175,14 @@ pub fn float(count: usize) -> f64 {
     count as f64
 }
 
-fn nanoseconds(time: Duration) -> f64 {
+/// A time as the figures have it.
+pub fn nanoseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
 /// The one reader of time in this package.
 #[expect(clippy::disallowed_methods, reason = "a stopwatch reads the clock")]
-fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 

@@ -187,7 +187,11 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bound = |bound: Option<Bound>| bound.map_or_else(|| "-".to_owned(), |b| b.to_string());
         let aim = bound(self.goal.aim) + if self.aim_met == Some(true) { " met" } else { "" };
-        let times = |ratio: f64| format!("{ratio:.*}", if ratio < 10.0 { 2 } else { 1 });
+        let times = |ratio: f64| match ratio {
+            small if small < 10.0 => format!("{small:.2}"),
+            large if large < 1000.0 => format!("{large:.1}"),
+            huge => format!("{huge:.0}"),
+        };
         write!(
             f,
             "{:<4} {:<44} {:>9}  {:<19} {:>9}  {:>6}x [{} .. {}]",
@@ -269,7 +273,8 @@ fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 100.0 => format!("{ns:.2} ns"),
         ns if ns < 10_000.0 => format!("{ns:.0} ns"),
-        ns => format!("{:.1} us", ns / 1e3),
+        ns if ns < 10_000_000.0 => format!("{:.1} us", ns / 1e3),
+        ns => format!("{:.1} ms", ns / 1e6),
     }
 }
 

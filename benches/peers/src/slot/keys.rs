@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-/// Where every random choice starts.
-pub const SEED: u64 = 0x510_7EED;
+use crate::random::Random;
 
 /// How many keys a set of realistic keys holds.
 const KEYS: usize = 16_384;
@@ -39,7 +38,7 @@ pub struct KeySet {
 impl KeySet {
     /// A set of realistic keys.
     pub fn of(kind: Kind) -> Self {
-        let mut random = Random(SEED);
+        let mut random = Random::new();
         Self { keys: (0..KEYS).map(|_| key(kind, &mut random).into()).collect() }
     }
 
@@ -104,7 +103,7 @@ impl Run {
 /// Bytes without a pattern and without braces.
 pub fn noise(len: usize) -> Vec<u8> {
     const ALPHABET: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_";
-    let mut random = Random(SEED);
+    let mut random = Random::new();
     (0..len).map(|_| ALPHABET[random.below(ALPHABET.len())]).collect()
 }
 
@@ -136,28 +135,10 @@ fn key(kind: Kind, random: &mut Random) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The `SplitMix64` sequence.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
-        let product = u128::from(self.next()) * bound as u128;
-        usize::try_from(product >> 64).expect("below a usize")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::SEED;
 
     #[test]
     fn realistic_keys_have_the_lengths_that_their_names_promise() {

@@ -9,72 +9,39 @@ mod table;
 mod work;
 
 use std::error::Error;
-use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 use slotkeep::crc16::Tier;
 
+use crate::command::Flags;
 use crate::machine;
 use crate::measure::Plan;
-use crate::report;
+use crate::random::SEED;
 
 /// What `cargo peers slot` is asked for.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Exit with 1 if a goal is SHORT.
-    #[arg(long)]
-    check: bool,
-    /// Fewer and shorter rounds, and sweeps over fewer lengths: enough to warn.
-    #[arg(long)]
-    quick: bool,
-    /// Write everything to this file as JSON too.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    flags: Flags,
     /// Print the table of ratios by key length, in Markdown, instead of the goals.
     #[arg(long, conflicts_with_all = ["check", "json", "goal"])]
     table: bool,
-    /// Measure only these goals, by number: `--goal 3,13b`.
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
-    goal: Vec<String>,
 }
 
 /// Measures and prints; fails where the machine or the file system does.
 pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let plan = if options.quick { Plan::QUICK } else { Plan::FULL };
+    let plan = options.flags.plan();
     let machine = Machine::here();
     machine.print(plan);
     if options.table {
         table::print(plan);
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{}", report::heading());
-    let mut entries = Vec::new();
-    for goal in goals::all().iter().filter(|goal| options.asks_for(goal.id)) {
-        for entry in goal.entries(plan) {
-            println!("{entry}");
-            entries.push(entry);
-        }
-    }
-    if entries.is_empty() {
-        return Err("no goal has such a number".into());
-    }
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&report::to_json(&machine.to_json(), &entries))?;
-        fs::write(path, text + "\n")?;
-    }
-    let short = entries.iter().filter(|entry| entry.is_short()).count();
-    println!("{short} SHORT of {} lines", entries.len());
-    let failed = options.check && short > 0;
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-impl Options {
-    fn asks_for(&self, id: &str) -> bool {
-        self.goal.is_empty() || self.goal.iter().any(|goal| goal == id)
-    }
+    let goals = goals::all();
+    let goals = goals.iter().map(|goal| (goal.id, || goal.entries(plan)));
+    options.flags.measure(&machine.to_json(), goals)
 }
 
 /// What the figures depend on.
@@ -103,7 +70,7 @@ impl Machine {
         println!("processor  {}, {core}", self.processor);
         println!("tier       {} of {}", Tier::active().name(), self.tiers.join(", "));
         println!("versions   {}", self.versions.join(", "));
-        println!("rounds     {} after a dropped one, seed {:#x}", plan.rounds, keys::SEED);
+        println!("rounds     {} after a dropped one, seed {:#x}", plan.rounds, SEED);
         println!();
     }
 
@@ -114,7 +81,7 @@ impl Machine {
             "tier": Tier::active().name(),
             "tiers": self.tiers,
             "versions": self.versions,
-            "seed": keys::SEED,
+            "seed": SEED,
         })
     }
 }

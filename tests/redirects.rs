@@ -93,6 +93,8 @@ fn each_moved_slot_costs_one_redirect() -> Tested {
         sent_on += redirects(&read(&client, &reads)?);
     }
     assert_eq!(sent_on, 2, "of five reads two are redirected");
+    let counters = cluster.counters();
+    assert_eq!((counters.moved, counters.asks, counters.redirects), (2, 0, 2));
     Ok(())
 }
 
@@ -113,6 +115,8 @@ fn ask_never_changes_the_map() -> Tested {
     let hops = read(&client, &names)?;
     let asked = hops.iter().filter(|hop| hop.asking == Some(move_id)).count();
     assert_eq!(asked, 60);
+    let counters = cluster.counters();
+    assert_eq!((counters.moved, counters.asks, counters.redirects), (0, 60, 60));
     assert_eq!(client.slot_map(), before);
     Ok(())
 }

@@ -183,6 +183,7 @@ where
         }
         match route {
             Route::Ask { target, id } => {
+                self.client.roster.answers.count_ask();
                 self.count_redirect(target)?;
                 self.attempt.asking = Asking::Move(id);
                 self.at = target;
@@ -190,6 +191,7 @@ where
             }
             Route::Moved { owner } => {
                 let slot = self.attempt.slot;
+                self.client.roster.answers.count_moved();
                 self.count_redirect(owner)?;
                 self.attempt.asking = Asking::No;
                 let member = self.client.roster.known(self.at);

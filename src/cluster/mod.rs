@@ -83,6 +83,10 @@ pub struct Counters {
     pub wakeups: u64,
     /// MOVED and ASK answers that clients followed.
     pub redirects: u64,
+    /// Those of them that were MOVED.
+    pub moved: u64,
+    /// Those of them that were ASK.
+    pub asks: u64,
     /// TRYAGAIN answers that clients of [`Semantics::Redis`](crate::Semantics) got.
     pub try_agains: u64,
     /// Operations whose keys were pulled together before they ran.
@@ -181,6 +185,8 @@ impl<V: Value + ?Sized> Cluster<V> {
             worker: workers.iter().map(|worker| worker.job_count()).sum(),
             wakeups: workers.iter().map(|worker| worker.wakeup_count()).sum(),
             redirects: roster.answers.redirects(),
+            moved: roster.answers.moved(),
+            asks: roster.answers.asks(),
             try_agains: roster.answers.try_agains(),
             pulls: roster.answers.pulls(),
         }

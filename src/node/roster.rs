@@ -107,6 +107,8 @@ pub(crate) struct Roster<V: Value + ?Sized> {
 #[derive(Default)]
 pub(crate) struct Answers {
     redirects: AtomicU64,
+    moved: AtomicU64,
+    asks: AtomicU64,
     try_agains: AtomicU64,
     pulls: AtomicU64,
 }
@@ -114,6 +116,14 @@ pub(crate) struct Answers {
 impl Answers {
     pub(crate) fn count_redirect(&self) {
         self.redirects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_moved(&self) {
+        self.moved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_ask(&self) {
+        self.asks.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn count_try_again(&self) {
@@ -126,6 +136,14 @@ impl Answers {
 
     pub(crate) fn redirects(&self) -> u64 {
         self.redirects.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn asks(&self) -> u64 {
+        self.asks.load(Ordering::Relaxed)
     }
 
     pub(crate) fn try_agains(&self) -> u64 {

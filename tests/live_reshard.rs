@@ -158,6 +158,64 @@ fn nothing_goes_wrong_while_a_node_joins() -> Tested {
     let first = stderr.lines().next();
     assert_eq!(first, Some("3 nodes, 4 client threads, 2 s"), "the run says what it is at once");
     assert!(lines(&output).iter().any(|line| line.starts_with("join        4096 slots with ")));
+    let columns = |line: &String| line.split_whitespace().eq(["handover", "classic"]);
+    assert!(lines(&output).iter().any(columns), "both ways stand side by side");
+    Ok(())
+}
+
+/// A run in one way, or in both, as JSON.
+fn run_by(way: &str) -> Result<String, Box<dyn Error>> {
+    let output = run(&format!("--seconds 2 --count 3000 --move {way} --json"), "")?;
+    check_clean(&output);
+    Ok(line_before_last(&output))
+}
+
+#[test]
+fn handovers_send_clients_on_by_moved_alone() -> Tested {
+    let json = run_by("handover")?;
+    assert_eq!(field(&json, "handover_asks"), Some(0), "{json}");
+    assert_eq!(field(&json, "handover_try_agains"), Some(0), "{json}");
+    assert!(field(&json, "handover_moved").is_some_and(|moved| moved > 0), "{json}");
+    assert_eq!(field(&json, "handover_moved"), field(&json, "redirects"), "{json}");
+    assert_eq!(field(&json, "classic_asks"), None, "{json}");
+    Ok(())
+}
+
+#[test]
+fn classic_moves_send_clients_on_by_ask_too() -> Tested {
+    let json = run_by("classic")?;
+    assert!(field(&json, "classic_asks").is_some_and(|asks| asks > 0), "{json}");
+    assert!(field(&json, "classic_moved").is_some_and(|moved| moved > 0), "{json}");
+    assert_eq!(field(&json, "handover_asks"), None, "{json}");
+    Ok(())
+}
+
+#[test]
+fn each_way_has_its_part_of_the_time_and_finishes_its_last_round() -> Tested {
+    let json = run_by("both")?;
+    for way in ["handover", "classic"] {
+        let number = |name| field(&json, &format!("{way}_{name}")).ok_or(format!("no {name}"));
+        assert!(number("ms")? >= 900, "{way}: {json}");
+        let slots = number("slots_moved")?;
+        assert!(slots >= 4096 && slots.is_multiple_of(4096), "{way}: {json}");
+        assert!(number("slot_worst_ns")? >= number("slot_mean_ns")?, "{way}: {json}");
+        assert!(number("slowest_call_us")? * 1000 + 1000 >= number("p999_ns")? * 16 / 17, "{json}");
+        assert!(number("operations")? > 0 && number("keys_moved")? > 0, "{way}: {json}");
+    }
+    assert_eq!(field(&json, "handover_asks"), Some(0), "{json}");
+    Ok(())
+}
+
+#[test]
+fn one_of_a_thing_is_singular() -> Tested {
+    let output = run("--seconds 1 --nodes 1 --count 1", "")?;
+    check_clean(&output);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let mut progress = stderr.lines();
+    assert_eq!(progress.next(), Some("1 node, 4 client threads, 1 s"));
+    assert_eq!(progress.next(), Some("1 key is there; node 1 joins"));
+    let lines = lines(&output);
+    assert!(lines[0].starts_with("1 key, 1 node and one that joins, "), "{}", lines[0]);
     Ok(())
 }
 
@@ -239,6 +297,7 @@ fn bad_options_are_refused_before_anything_runs() {
     check_refused("--nodes 0", "");
     check_refused("--nodes 257", "");
     check_refused("--plant nothing", "");
+    check_refused("--move sideways", "");
     check_refused("--keys - --count 5", "key\n");
     check_refused("--keys /no/such/file", "");
     check_refused("--keys -", "\n \n");

@@ -28,8 +28,8 @@ pub struct Load<'r> {
     pub run: &'r Run,
     pub ledger: &'r Ledger,
     pub client: Client,
-    /// What this thread has done.
-    pub tally: Tally,
+    /// What this thread has done, part by part.
+    pub tallies: Vec<Tally>,
     index: usize,
     clock: Node,
     mark: &'r Mark,
@@ -47,7 +47,7 @@ impl<'r> Load<'r> {
             run,
             ledger,
             client: run.cluster.client().waiting(SPLIT_WAIT),
-            tally: Tally::default(),
+            tallies: vec![Tally::default(); run.kinds.len()],
             index,
             clock: run.clock.clone(),
             mark: run.watchdog.mark(index),
@@ -66,12 +66,12 @@ impl<'r> Load<'r> {
         }
     }
 
-    /// Calls until the time is over and the node has joined.
+    /// Calls until the time is over and the last moves have ended.
     pub fn run(&mut self, hours: Hours) {
         let mut plant = self.run.plant.filter(|_| self.ledger.writer_of(0) == self.index);
         loop {
             let now = self.clock.uptime();
-            if now >= hours.ends && self.run.joined.load(Ordering::Acquire) {
+            if now >= hours.ends && self.run.moves_over.load(Ordering::Acquire) {
                 return;
             }
             if now >= hours.plants {
@@ -156,7 +156,7 @@ impl<'r> Load<'r> {
 
     /// Holds what was read against the ledger.
     fn check(&mut self, key: u32, floor: u64, value: Option<&[u8]>) {
-        self.tally.checked += 1;
+        self.tally().checked += 1;
         match self.ledger.version(key, floor, value) {
             Some(version) => self.ledger.raise(key, version),
             None => self.report(key, floor, value),
@@ -252,13 +252,19 @@ impl<'r> Load<'r> {
         }
     }
 
+    /// The tally of the part that is on.
+    fn tally(&mut self) -> &mut Tally {
+        &mut self.tallies[self.run.part.load(Ordering::Relaxed)]
+    }
+
     /// One call: marked for the watchdog, timed, counted. An error is no answer.
     fn call<T>(&mut self, call: Call, run: impl FnOnce(&Client) -> Result<T, Error>) -> Option<T> {
         let began = self.clock.uptime();
         self.mark.begin(began);
         let answer = run(&self.client);
         self.mark.end();
-        self.tally.note(call, self.clock.uptime().saturating_sub(began));
+        let took = self.clock.uptime().saturating_sub(began);
+        self.tally().note(call, took);
         answer
             .map_err(|error| self.ledger.findings.unanswered(|| format!("{call:?}: {error}")))
             .ok()

@@ -3,9 +3,11 @@
 //! Client threads read, write, count, append and remove; meanwhile slots move. Each key has one
 //! writer, and its life is written down beforehand (`script`), so that every read is checked
 //! while it runs (`ledger`, `load`) and everything again at the end (`verify`). The last line
-//! counts what went wrong, and the exit code is 1 if anything did.
+//! counts what went wrong, and the exit code is 1 if anything did. Slots move in both ways that the
+//! engine has, one half of the time each, unless one is asked for.
 
 mod keys;
+mod latency;
 mod ledger;
 mod load;
 mod moves;
@@ -25,14 +27,15 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, value_parser};
+use slotkeep::reshard::MoveKind;
 use slotkeep::{Cluster, Node};
 
 use keys::Keys;
 use ledger::Ledger;
 use load::Load;
-use moves::keep_moving;
+use moves::{Way, keep_moving};
 use plant::Plant;
-use report::{Summary, Tally};
+use report::{Part, Summary, Tally, plural};
 use verify::verify;
 use watchdog::Watchdog;
 
@@ -51,7 +54,11 @@ struct Args {
     #[arg(long, default_value_t = 50_000, value_parser = value_parser!(u32).range(1..=1 << 21))]
     count: u32,
 
-    /// How long traffic runs; longer, if the join takes longer
+    /// How slots move: whole, key by key, or each for one half of the time
+    #[arg(long = "move", value_name = "WAY", default_value = "both")]
+    way: Way,
+
+    /// How long traffic runs; longer, until the moves that are on their way have ended
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(1..=86_400))]
     seconds: u64,
 
@@ -76,24 +83,30 @@ struct Run {
     /// The cluster's clock is the run's.
     clock: Node,
     plant: Option<Plant>,
-    /// Traffic does not end before the node has joined.
-    joined: AtomicBool,
+    /// How slots move, each for its part of the time.
+    kinds: &'static [MoveKind],
+    /// Which of them is at work.
+    part: AtomicUsize,
+    /// Traffic does not end before the moves do.
+    moves_over: AtomicBool,
     /// The number of the slot that is moving: a part of the traffic goes there.
     moving: AtomicU16,
-    /// How many client threads are running; moves do not end before they do.
-    running: AtomicUsize,
 }
 
-/// When traffic ends, and when faults are planted, by the cluster's clock.
+/// When traffic begins and ends, and when faults are planted, by the cluster's clock.
 #[derive(Clone, Copy)]
 struct Hours {
+    begins: Duration,
     plants: Duration,
     ends: Duration,
+    /// How long each way of moving has.
+    part: Duration,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    eprintln!("{} nodes, {CLIENTS} client threads, {} s", args.nodes, args.seconds);
+    let nodes = plural(args.nodes.into(), "node");
+    eprintln!("{nodes}, {CLIENTS} client threads, {} s", args.seconds);
     let keys = args.keys.as_deref().map_or_else(|| Ok(Keys::made_up(args.count)), read_keys);
     let keys = match keys {
         Ok(keys) => keys,
@@ -124,9 +137,10 @@ fn run(args: &Args, keys: Keys) -> Result<ExitCode, Box<dyn Error>> {
         watchdog: Watchdog::new(CLIENTS + 2, Plant::patience(args.plant)),
         clock,
         plant: args.plant,
-        joined: AtomicBool::new(false),
+        kinds: args.way.kinds(),
+        part: AtomicUsize::new(0),
+        moves_over: AtomicBool::new(false),
         moving: AtomicU16::new(0),
-        running: AtomicUsize::new(CLIENTS),
     };
     let findings = &run.ledger.findings;
     let summary = thread::scope(|scope| {
@@ -146,59 +160,53 @@ fn run(args: &Args, keys: Keys) -> Result<ExitCode, Box<dyn Error>> {
 /// Fill, traffic and moves, verification.
 fn watched(run: &Run, args: &Args) -> Result<Summary, Box<dyn Error>> {
     on_clients(run, |load: &mut Load<'_>| load.fill())?;
-    eprintln!("{} keys are there; node {} joins", run.ledger.keys.len(), args.nodes);
-    let (began, lasts) = (run.clock.uptime(), Duration::from_secs(args.seconds));
-    let hours = Hours { plants: began + lasts / 3, ends: began + lasts };
-    let (tally, moved) = thread::scope(|scope| {
+    let keys = run.ledger.keys.len();
+    let there = if keys == 1 { "is" } else { "are" };
+    eprintln!("{} {there} there; node {} joins", plural(keys as u64, "key"), args.nodes);
+    let (begins, lasts) = (run.clock.uptime(), Duration::from_secs(args.seconds));
+    let part = lasts / u32::try_from(run.kinds.len())?;
+    let hours = Hours { begins, plants: begins + lasts / 3, ends: begins + lasts, part };
+    let (tallies, moved) = thread::scope(|scope| {
         let mover = spawn(scope, "mover", || {
-            let _joined = OnDrop(|| run.joined.store(true, Ordering::Release));
-            keep_moving(run, CLIENTS)
+            let _over = OnDrop(|| run.moves_over.store(true, Ordering::Release));
+            keep_moving(run, CLIENTS, hours)
         });
-        let tally = on_clients(run, |load| {
-            let _ended = OnDrop(|| {
-                run.running.fetch_sub(1, Ordering::Release);
-            });
-            load.run(hours);
-        });
-        Ok::<_, Box<dyn Error>>((tally?, mover.join().map_err(|_| "the mover has panicked")?))
+        let tallies = on_clients(run, |load| load.run(hours));
+        Ok::<_, Box<dyn Error>>((tallies?, mover.join().map_err(|_| "the mover has panicked")?))
     })?;
-    let elapsed = run.clock.uptime().saturating_sub(began);
+    let elapsed = run.clock.uptime().saturating_sub(begins);
     if let Some(plant) = run.plant {
         plant.after_traffic(&run.cluster, &run.ledger)?;
     }
     verify(run, CLIENTS + 1);
-    let counters = run.cluster.counters();
-    Ok(Summary {
-        keys: run.ledger.keys.len(),
-        nodes: args.nodes.into(),
-        threads: CLIENTS,
-        elapsed,
-        tally,
-        moved,
-        redirects: counters.redirects,
-        try_agains: counters.try_agains,
-    })
+    let parts = run.kinds.iter().zip(tallies).zip(moved);
+    let parts = parts.map(|((&kind, tally), moved)| Part { kind, tally, moved }).collect();
+    Ok(Summary { keys, nodes: args.nodes.into(), threads: CLIENTS, elapsed, parts })
 }
 
-/// Runs `work` on every client thread and adds up their tallies.
-fn on_clients(run: &Run, work: impl Fn(&mut Load<'_>) + Sync) -> Result<Tally, Box<dyn Error>> {
+/// Runs `work` on every client thread and adds up their tallies, part by part.
+fn on_clients(
+    run: &Run,
+    work: impl Fn(&mut Load<'_>) + Sync,
+) -> Result<Vec<Tally>, Box<dyn Error>> {
     let work = &work;
     let threads = thread::scope(|scope| {
         let thread = |index| {
             spawn(scope, "client", move || {
                 let mut load = Load::new(run, index);
                 work(&mut load);
-                load.tally
+                load.tallies
             })
         };
         let threads: Vec<_> = (0..CLIENTS).map(thread).collect();
         threads.into_iter().map(ScopedJoinHandle::join).collect::<Vec<_>>()
     });
-    let mut sum = Tally::default();
-    for tally in threads {
-        sum.add(&tally.map_err(|_| "a client thread has panicked")?);
+    let mut sums = vec![Tally::default(); run.kinds.len()];
+    for tallies in threads {
+        let tallies = tallies.map_err(|_| "a client thread has panicked")?;
+        sums.iter_mut().zip(&tallies).for_each(|(sum, tally)| sum.add(tally));
     }
-    Ok(sum)
+    Ok(sums)
 }
 
 /// A named thread. Without its threads there is no run, and others may wait for this one.

@@ -176,7 +176,6 @@ fn handovers_send_clients_on_by_moved_alone() -> Tested {
     assert_eq!(field(&json, "handover_asks"), Some(0), "{json}");
     assert_eq!(field(&json, "handover_try_agains"), Some(0), "{json}");
     assert!(field(&json, "handover_moved").is_some_and(|moved| moved > 0), "{json}");
-    assert_eq!(field(&json, "handover_moved"), field(&json, "redirects"), "{json}");
     assert_eq!(field(&json, "classic_asks"), None, "{json}");
     Ok(())
 }
@@ -195,7 +194,7 @@ fn each_way_has_its_part_of_the_time_and_finishes_its_last_round() -> Tested {
     let json = run_by("both")?;
     for way in ["handover", "classic"] {
         let number = |name| field(&json, &format!("{way}_{name}")).ok_or(format!("no {name}"));
-        assert!(number("ms")? >= 900, "{way}: {json}");
+        assert!(number("ms")? >= 1000, "{way}: {json}");
         let slots = number("slots_moved")?;
         assert!(slots >= 4096 && slots.is_multiple_of(4096), "{way}: {json}");
         assert!(number("slot_worst_ns")? >= number("slot_mean_ns")?, "{way}: {json}");

@@ -93,14 +93,11 @@ struct Run {
     moving: AtomicU16,
 }
 
-/// When traffic begins and ends, and when faults are planted, by the cluster's clock.
+/// When traffic ends, and when faults are planted, by the cluster's clock.
 #[derive(Clone, Copy)]
 struct Hours {
-    begins: Duration,
     plants: Duration,
     ends: Duration,
-    /// How long each way of moving has.
-    part: Duration,
 }
 
 fn main() -> ExitCode {
@@ -165,11 +162,11 @@ fn watched(run: &Run, args: &Args) -> Result<Summary, Box<dyn Error>> {
     eprintln!("{} {there} there; node {} joins", plural(keys as u64, "key"), args.nodes);
     let (begins, lasts) = (run.clock.uptime(), Duration::from_secs(args.seconds));
     let part = lasts / u32::try_from(run.kinds.len())?;
-    let hours = Hours { begins, plants: begins + lasts / 3, ends: begins + lasts, part };
+    let hours = Hours { plants: begins + lasts / 3, ends: begins + lasts };
     let (tallies, moved) = thread::scope(|scope| {
         let mover = spawn(scope, "mover", || {
             let _over = OnDrop(|| run.moves_over.store(true, Ordering::Release));
-            keep_moving(run, CLIENTS, hours)
+            keep_moving(run, CLIENTS, part)
         });
         let tallies = on_clients(run, |load| load.run(hours));
         Ok::<_, Box<dyn Error>>((tallies?, mover.join().map_err(|_| "the mover has panicked")?))

@@ -10,9 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use slotkeep::reshard::{MoveKind, Progress, Report, Reshard, ReshardError};
 use slotkeep::{Counters, NodeId};
 
+use crate::Run;
 use crate::report::plural;
 use crate::watchdog::Mark;
-use crate::{Hours, Run};
 
 /// How many keys travel at once: few, so that calls meet slots whose keys are split.
 const BATCH_KEYS: usize = 2;
@@ -106,12 +106,12 @@ pub struct Mover<'r> {
     moved: Moved,
 }
 
-/// Adds a node and moves until the time is over, whole rounds only. An error of the engine counts
-/// as unanswered.
-pub fn keep_moving(run: &Run, caller: usize, hours: Hours) -> Vec<Moved> {
+/// Adds a node and moves slots, in each way for a `part` of the time and whole rounds only. An error
+/// of the engine counts as unanswered.
+pub fn keep_moving(run: &Run, caller: usize, part: Duration) -> Vec<Moved> {
     let mark = run.watchdog.mark(caller);
     let mut moved = Vec::new();
-    if let Err(error) = join_and_go_on(run, mark, hours, &mut moved) {
+    if let Err(error) = join_and_go_on(run, mark, part, &mut moved) {
         run.ledger.findings.unanswered(|| format!("the mover: {error}"));
     }
     mark.end();
@@ -122,14 +122,14 @@ pub fn keep_moving(run: &Run, caller: usize, hours: Hours) -> Vec<Moved> {
 fn join_and_go_on(
     run: &Run,
     mark: &Mark,
-    hours: Hours,
+    part: Duration,
     moved: &mut Vec<Moved>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let node = run.cluster.add_node()?.id();
-    for (number, &kind) in (1..).zip(run.kinds) {
+    for &kind in run.kinds {
         run.part.store(moved.len(), Ordering::Relaxed);
         let mut mover = Mover::new(run, mark, node, kind);
-        mover.go_on_until(hours.begins + hours.part * number)?;
+        mover.go_on_for(part)?;
         if moved.len() + 1 < run.kinds.len() {
             mover.round(Round::Drain)?;
         }
@@ -145,11 +145,11 @@ impl<'r> Mover<'r> {
     }
 
     /// The node joins, then leaves and joins until the time is over.
-    fn go_on_until(&mut self, ends: Duration) -> Result<(), ReshardError> {
+    fn go_on_for(&mut self, lasts: Duration) -> Result<(), ReshardError> {
         let (began, before) = (self.now(), self.run.cluster.counters());
         self.moved.join = self.round(Round::Join)?;
         self.joined = true;
-        while self.now() < ends {
+        while self.now() < began + lasts {
             self.round(Round::Drain)?;
             self.round(Round::Join)?;
         }

@@ -71,7 +71,11 @@ impl World<'_> {
         let id = *id;
         self.note(&("drive set", index, id, &stepped));
         match stepped {
-            Ok(MoveStep::More) => true,
+            Ok(MoveStep::Done { flipped }) => {
+                let driven = self.sets.swap_remove(index);
+                self.check_set_outcome(&driven, flipped);
+                true
+            }
             Ok(MoveStep::Busy) => {
                 self.tally.verbs_busy += 1;
                 let slots = self.sets[index].driver.moves().iter().map(|planned| planned.slot);
@@ -79,11 +83,7 @@ impl World<'_> {
                 assert!(slots.any(|slot| self.is_called(slot)), "no call holds a slot still");
                 false
             }
-            Ok(MoveStep::Done { flipped }) => {
-                let driven = self.sets.swap_remove(index);
-                self.check_set_outcome(&driven, flipped);
-                true
-            }
+            Ok(_) => true,
             Err(Error::Admin(_)) => {
                 // A set that was never begun has nothing to give back, and no other driver.
                 self.tally.verbs_refused += 1;

@@ -107,8 +107,7 @@ impl Mover<'_> {
             let id = driver.id();
             match driver.step() {
                 Ok(MoveStep::Done { flipped }) => return self.end_set(driver, id, flipped),
-                Ok(MoveStep::Busy) => self.report.busy_steps += 1,
-                Ok(MoveStep::More) => {}
+                Ok(stepped) => self.report.busy_steps += u64::from(stepped == MoveStep::Busy),
                 Err(error @ Error::Admin(AdminError::NoSuchHandover { .. })) => {
                     return self.expect_race(error, is_expected);
                 }

@@ -80,10 +80,10 @@ impl Report {
         self.flips + self.aborts + self.handovers - self.handovers_of_open + self.set_flips
     }
 
-    /// What went wrong on purpose.
+    /// What went wrong on purpose. Waits at a gate are not among them: one race makes many.
     pub fn faults(&self) -> u64 {
         let drivers = self.drivers_dropped + self.taken_over + self.repairs;
         let turned = self.aborts + self.sets_released;
-        drivers + turned + self.messages_late + self.messages_dropped + self.busy_steps
+        drivers + turned + self.messages_late + self.messages_dropped
     }
 }

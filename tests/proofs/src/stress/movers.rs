@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use fastrand::Rng;
-use slotkeep::reshard::{Move, MoveStep, PlannedMove, ReshardError, Resume, resume};
+use slotkeep::reshard::{FixOptions, Move, MoveStep, PlannedMove, ReshardError, Resume, resume};
 use slotkeep::{AdminError, Error, MoveId, MovePhase, MoveRecord, NodeId, SetSlotError};
 
 use super::{Arena, Failure, Report, SLOTS};
@@ -87,6 +87,12 @@ impl<'a> Mover<'a> {
     fn repair(&mut self) -> Result<(), Failure> {
         let how = if self.rng.bool() { Resume::Finish } else { Resume::Abort };
         self.report.repairs += 1;
+        if self.rng.bool() {
+            let slots = self.arena.slots.iter().copied().collect();
+            let options = FixOptions::new().open_moves(how);
+            let fixed = self.arena.cluster.fix_slots(&slots, options);
+            return fixed.map(drop).map_err(Failure::Move);
+        }
         match resume(&self.arena.cluster, how) {
             Ok(_) => Ok(()),
             Err(ReshardError::Step { error, .. }) => self.expect_race(error, is_race),

@@ -106,8 +106,8 @@ pub struct Mover<'r> {
     moved: Moved,
 }
 
-/// Adds a node and moves slots, in each way for a `part` of the time and whole rounds only. An error
-/// of the engine counts as unanswered.
+/// Adds a node and moves slots, in each way for a `part` of the time and whole rounds only. An
+/// error of the engine counts as unanswered.
 pub fn keep_moving(run: &Run, caller: usize, part: Duration) -> Vec<Moved> {
     let mark = run.watchdog.mark(caller);
     let mut moved = Vec::new();

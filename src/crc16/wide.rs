@@ -140,18 +140,12 @@ fn checksum_at_page_start(bytes: &[u8]) -> u16 {
     whole(load_at_page_start(bytes), bytes.len())
 }
 
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
-    checksum_of_tag_in_loop(key)
-}
-
-/// [`checksum_of_tag`] for a loop that may use the instructions itself.
+/// The checksum of the hash tag of `key`.
 ///
 /// What is rare is a function apart, and so are keys with a brace: the way of the others has no
 /// jump that is taken, and branches that are predicted by what came before see further back.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-pub(super) fn checksum_of_tag_in_loop(key: &[u8]) -> u16 {
+pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
     // A full register needs no mask.
     if let Ok(sixteen) = key.try_into() {
         let bytes = load_raw_sixteen(sixteen);
@@ -389,14 +383,18 @@ fn finish_short(share: __m128i) -> u16 {
 
 /// What [`short`] needs, in one cache line.
 #[repr(align(64))]
-struct Short([[u8; 16]; 4]);
+struct Short([Sixteen; 4]);
 
 static SHORT: Short = Short([
-    [15, 14, 13, 12, 11, 10, GONE, GONE, 9, 8, 7, 6, 5, 4, GONE, GONE],
-    [3, 2, 1, 0, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE],
-    bytes_of([window(0), window(WINDOW_BITS)]),
-    bytes_of([window(2 * WINDOW_BITS), 0]),
+    Sixteen([15, 14, 13, 12, 11, 10, GONE, GONE, 9, 8, 7, 6, 5, 4, GONE, GONE]),
+    Sixteen([3, 2, 1, 0, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE]),
+    sixteen([window(0), window(WINDOW_BITS)]),
+    sixteen([window(2 * WINDOW_BITS), 0]),
 ]);
+
+/// A constant that is loaded from where it lies.
+#[repr(C, align(16))]
+struct Sixteen([u8; 16]);
 
 /// A place that a shuffle leaves zero.
 const GONE: u8 = 0x80;
@@ -425,18 +423,17 @@ fn three_windows(bytes: __m128i) -> u16 {
     finish_short(_mm_ternarylogic_epi64::<0x96>(a, b, c))
 }
 
-/// A constant that is loaded from where it lies.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn kept(constant: &'static [u8; 16]) -> __m128i {
-    // SAFETY: the load reads sixteen bytes, those of `constant`, an element of an array that is
-    // aligned to 64. It is volatile because the compiler would put its own form of the constant
-    // elsewhere, and with cold caches each line is one to wait for.
+fn kept(constant: &'static Sixteen) -> __m128i {
+    // SAFETY: the load reads sixteen bytes, those of `constant`, which its type aligns to sixteen.
+    // It is volatile because the compiler would put its own form of the constant elsewhere, and
+    // with cold caches each line is one to wait for.
     unsafe { core::ptr::read_volatile(core::ptr::from_ref(constant).cast()) }
 }
 
-const fn bytes_of([low, high]: [u64; 2]) -> [u8; 16] {
-    (low as u128 | (high as u128) << 64).to_le_bytes()
+const fn sixteen([low, high]: [u64; 2]) -> Sixteen {
+    Sixteen((low as u128 | (high as u128) << 64).to_le_bytes())
 }
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
@@ -461,9 +458,12 @@ pub(super) fn load_sixteen(bytes: &[u8]) -> __m128i {
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 fn load(bytes: &[u8]) -> __m512i {
+    // Free: every caller has tested the length.
+    assert!((1..=64).contains(&bytes.len()), "a load of {} bytes", bytes.len());
     let mask = u64::MAX << (64 - bytes.len());
     let from = bytes.as_ptr().wrapping_add(bytes.len()).wrapping_sub(64);
-    // SAFETY: the mask leaves those of the last 64 bytes that are in `bytes`; others are not read.
+    // SAFETY: by the length, which was tested, the mask leaves those of the last 64 bytes that are
+    // in `bytes`; others are not read.
     unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
 }
 

@@ -30,6 +30,9 @@ enum Command {
     Move(moves::Options),
 }
 
+/// What ends a run that could not be made; 1 is a goal that is SHORT.
+const BROKEN: u8 = 2;
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Slot(options) => slot::run(&options),
@@ -37,7 +40,7 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");
-        ExitCode::FAILURE
+        ExitCode::from(BROKEN)
     })
 }
 

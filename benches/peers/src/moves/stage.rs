@@ -89,6 +89,7 @@ impl Stage {
                 MoveStep::More => {}
                 MoveStep::Busy => thread::yield_now(),
                 MoveStep::Done { .. } => return Ok(driver.keys_moved()),
+                MoveStep::Paused | MoveStep::Wait { .. } => unreachable!("nobody holds it back"),
             }
         }
     }

@@ -117,7 +117,7 @@ pub fn lines(plan: Plan) -> Vec<Line> {
 
 /// How long a run lasts.
 fn lasts(plan: Plan) -> Duration {
-    Duration::from_millis(if plan.quick { 500 } else { 3000 })
+    Duration::from_millis(if plan.quick { 500 } else { 5000 })
 }
 
 /// What gets took beside moves, held against what they took beside a burnt core.

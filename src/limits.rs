@@ -90,6 +90,9 @@ pub const MOVES_KEPT_MAX: usize = 1024;
 /// The most handovers of sets of slots that are open at once, those of drivers that died included.
 pub const HANDOVERS_OPEN_MAX: usize = 256;
 
+/// How many ended handovers of sets of slots the cluster remembers, for drivers that come late.
+pub const HANDOVERS_KEPT_MAX: usize = 1024;
+
 /// How many claims that contradict an owner a node keeps for inspection.
 pub const CONFLICTS_KEPT_MAX: usize = 1024;
 

@@ -24,13 +24,15 @@ impl<V: Value + ?Sized> Cluster<V> {
 
     /// One step of the handover of a set, at most one hold of two tokens: a slot is reserved, or
     /// flips, or is released; the last step makes the new owners known. What is to be done is read
-    /// from the set, so that any driver may take any step.
+    /// from the set, so that any driver may take any step. A set that another driver has ended
+    /// answers `Done` as well, as long as it is among the last
+    /// [`HANDOVERS_KEPT_MAX`](crate::limits::HANDOVERS_KEPT_MAX) that have ended.
     ///
     /// # Errors
     /// [`AdminError`]: `SetSlot` when a slot cannot be reserved: `NotOwner`, `SlotIsOpen`,
     /// `TargetHoldsKeys` (come back, or turn round by [`abort_handover`](Self::abort_handover)); no
-    /// step answers this once the set is committed. `NoSuchHandover` when it has ended; `Worker`
-    /// (`Busy`: come back). Nothing was changed, and trying again is harmless.
+    /// step answers this once the set is committed. `NoSuchHandover` when it never was, or ended
+    /// long ago; `Worker` (`Busy`: come back). Nothing was changed, and trying again is harmless.
     pub fn handover_step(&self, id: HandoverId) -> Result<HandoverStep, AdminError> {
         self.roster().handover_step(id)
     }
@@ -39,7 +41,7 @@ impl<V: Value + ?Sized> Cluster<V> {
     /// committed stays so, and can only be completed; the answer says which it is.
     ///
     /// # Errors
-    /// [`AdminError`]: `NoSuchHandover`, `Worker`.
+    /// [`AdminError`]: `NoSuchHandover` when it has ended, `Worker`.
     pub fn abort_handover(&self, id: HandoverId) -> Result<HandoverPhase, AdminError> {
         self.roster().abort_handover(id)
     }

@@ -69,7 +69,7 @@ pub enum AdminError {
         /// The move that was named.
         id: MoveId,
     },
-    /// No handover of this id is open.
+    /// No handover of this id is open, nor remembered where that would do.
     #[error("handover {id} is not open")]
     NoSuchHandover {
         /// The handover that was named.

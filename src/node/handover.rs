@@ -138,14 +138,18 @@ impl<V: Value + ?Sized> Roster<V> {
     /// of the set are made known.
     pub(crate) fn handover_step(&self, id: HandoverId) -> Result<HandoverStep, AdminError> {
         self.expect_open()?;
-        let next = self.handovers.next(id).ok_or(AdminError::NoSuchHandover { id })?;
+        let Some(next) = self.handovers.next(id) else {
+            // Another driver was faster, and this one comes to the same end.
+            let flipped = self.handovers.ended(id).ok_or(AdminError::NoSuchHandover { id })?;
+            return Ok(HandoverStep::Done { flipped });
+        };
         let (planned, change) = match next {
             Next::Change(planned, change) => (planned, change),
             Next::End { flipped } => {
                 if flipped {
                     self.tell_of(id);
                 }
-                self.handovers.end(id);
+                self.handovers.end(id, flipped);
                 return Ok(HandoverStep::Done { flipped });
             }
         };

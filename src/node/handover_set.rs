@@ -1,8 +1,10 @@
-//! The handovers of sets of slots that are open: what is reserved, and whether that is final.
+//! The handovers of sets of slots: what is reserved, whether that is final, and how they ended.
 
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::fmt;
 
+use crate::limits::HANDOVERS_KEPT_MAX;
 use crate::limits::HANDOVERS_OPEN_MAX;
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
@@ -133,7 +135,7 @@ impl OpenSet {
     }
 }
 
-/// The open handovers of a cluster. The lock is taken under tokens and takes no other.
+/// The handovers of a cluster. The lock is taken under tokens and takes no other.
 #[derive(Default)]
 pub(crate) struct Handovers {
     state: Mutex<State>,
@@ -142,6 +144,8 @@ pub(crate) struct Handovers {
 #[derive(Default)]
 struct State {
     open: BTreeMap<HandoverId, OpenSet>,
+    /// Those that have ended, the latest last, and whether they flipped.
+    ended: VecDeque<(HandoverId, bool)>,
     /// The greatest id that was drawn.
     drawn: u64,
 }
@@ -196,8 +200,23 @@ impl Handovers {
         self.change(set, |set| set.last_error = Some(error));
     }
 
-    pub(super) fn end(&self, id: HandoverId) {
-        self.state.lock().open.remove(&id);
+    /// Ends a set, and remembers how, in place of the oldest one if there are too many. Of several
+    /// drivers that come to the end the first one does it.
+    pub(super) fn end(&self, id: HandoverId, flipped: bool) {
+        let mut state = self.state.lock();
+        if state.open.remove(&id).is_none() {
+            return;
+        }
+        if state.ended.len() == HANDOVERS_KEPT_MAX {
+            state.ended.pop_front();
+        }
+        state.ended.push_back((id, flipped));
+    }
+
+    /// How a set ended; nothing when it is open, or is not remembered.
+    pub(super) fn ended(&self, id: HandoverId) -> Option<bool> {
+        let state = self.state.lock();
+        state.ended.iter().rev().find(|(ended, _)| *ended == id).map(|&(_, flipped)| flipped)
     }
 
     pub(super) fn get(&self, id: HandoverId) -> Option<HandoverRecord> {

@@ -443,7 +443,9 @@ impl<V: Value + ?Sized> Fix<V> {
             }
             Err(_) => {
                 self.rounds += 1;
-                if let Finding::OpenHandover { .. } = driving.finding {
+                // Unless another driver has ended it meanwhile.
+                let is_open = |id| self.cluster.handovers().iter().any(|record| record.id == id);
+                if matches!(driving.finding, Finding::OpenHandover { id, .. } if is_open(id)) {
                     self.report.left.push(driving.finding);
                 }
                 return Ok(FixStep::More);

@@ -136,15 +136,17 @@ impl<V: Value + ?Sized> Handover<V> {
     }
 
     /// Turns round: from the next step on the reservations are released. Once the set is committed
-    /// it is too late, and it is completed.
+    /// it is too late, and it is completed. Of a set that another driver has ended the next step
+    /// says how.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Reentrant`]; [`Error::Admin`] with `NoSuchHandover` when another
-    /// driver has ended it.
+    /// [`Error::Closed`], [`Error::Reentrant`].
     pub fn abort(&mut self) -> Result<(), Error> {
         if let Some(id) = self.id() {
-            self.cluster.abort_handover(id)?;
-            self.phase = Phase::Step(id);
+            match self.cluster.abort_handover(id) {
+                Ok(_) | Err(AdminError::NoSuchHandover { .. }) => self.phase = Phase::Step(id),
+                Err(error) => return Err(error.into()),
+            }
         } else if self.phase == Phase::Begin {
             self.phase = Phase::Done { flipped: false };
         }
@@ -211,8 +213,8 @@ impl<V: Value + ?Sized> Driver for Handover<V> {
     }
 
     fn abort(&mut self) {
-        // What is refused here, a handover that has ended or a cluster that is closed, the next
-        // step is refused for as well.
+        // What is refused here, because the cluster is closed or a token is held, the next step is
+        // refused for as well.
         let _ = self.abort();
     }
 
@@ -220,8 +222,14 @@ impl<V: Value + ?Sized> Driver for Handover<V> {
         self.slot
     }
 
+    /// At the end all or none, whoever flipped them.
     fn slots_moved(&self) -> usize {
-        self.slots_moved
+        match self.phase {
+            Phase::Done { flipped: true } => self.moves.len(),
+            Phase::Begin | Phase::Step(_) | Phase::Join(..) | Phase::Done { flipped: false } => {
+                self.slots_moved
+            }
+        }
     }
 
     fn keys_moved(&self) -> u64 {

@@ -3,6 +3,7 @@
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::limits::MIGRATE_KEYS_DEFAULT;
+use crate::node::AdminError;
 use crate::node::MovePhase;
 use crate::reshard::Handover;
 use crate::reshard::Move;
@@ -36,8 +37,12 @@ pub fn resume<V: Value + ?Sized>(
     let mut report = Report::default();
     for record in cluster.handovers() {
         let slot = record.moves.first().map_or(Slot::MIN, |planned| planned.slot);
-        let mut driver = Handover::take_over(cluster, record.id)
-            .map_err(|error| ReshardError::Step { slot, error, report })?;
+        let mut driver = match Handover::take_over(cluster, record.id) {
+            Ok(driver) => driver,
+            // Another driver has just ended it.
+            Err(Error::Admin(AdminError::NoSuchHandover { .. })) => continue,
+            Err(error) => return Err(ReshardError::Step { slot, error, report }),
+        };
         close(&mut driver, how, how == Resume::Finish, &mut report)?;
     }
     let open = |record: &crate::node::MoveRecord| !record.phase.is_ended() && record.set.is_none();

@@ -213,6 +213,9 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
     /// Hands over every slot or none, by [`Handover`]: all of them are reserved before the first
     /// one flips, and if one cannot be reserved, none moves. Of this and [`by`](Self::by) the last
     /// one counts.
+    ///
+    /// When another driver ends the set, [`resume`](crate::reshard::resume) for example, that is no
+    /// error: the report says whether its slots have moved, but counts no keys that others moved.
     #[must_use]
     pub fn all_or_nothing(mut self) -> Self {
         self.way = Way::AllOrNothing;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::thread;
 
-use slotkeep::limits::HANDOVERS_OPEN_MAX;
+use slotkeep::limits::{HANDOVERS_KEPT_MAX, HANDOVERS_OPEN_MAX};
 use slotkeep::reshard::{
     Handover, Move, MoveKind, MoveStep, PlannedMove, Progress, Reshard, ReshardError, Resume,
     plan_drain, resume,
@@ -172,7 +172,7 @@ fn a_set_can_be_undone_until_it_is_committed_and_only_completed_after_that() -> 
             let owner = if committed { planned.target } else { planned.source };
             check_settled(&cluster, planned.slot, owner);
         }
-        assert_eq!(cluster.handover_step(set), Err(no_such(set)));
+        assert_eq!(cluster.handover_step(set), Ok(HandoverStep::Done { flipped: committed }));
         assert_eq!(cluster.abort_handover(set), Err(no_such(set)));
         assert!(Handover::take_over(&cluster, set).is_err());
         assert_eq!(cluster.client().live(), Ok(30));
@@ -339,5 +339,77 @@ fn two_drivers_of_one_set_get_in_each_others_way_and_lose_nothing() -> Tested {
         check_settled(&cluster, planned.slot, planned.target);
     }
     assert_eq!(client.live(), Ok(300));
+    Ok(())
+}
+
+#[test]
+fn a_driver_that_comes_late_hears_how_its_set_ended() -> Tested {
+    for (steps, aborts) in [(0, false), (2, false), (2, true), (5, false), (6, false)] {
+        for late_aborts in [false, true] {
+            let cluster = three_nodes();
+            let moves = three_slots(&cluster)?;
+            let mut late = Handover::new(&cluster, &moves);
+            // The first step only opens the set.
+            for _ in 0..=steps {
+                late.step()?;
+            }
+            let set = late.id().ok_or("an open set")?;
+            let mut faster = Handover::take_over(&cluster, set)?;
+            if aborts {
+                faster.abort()?;
+            }
+            assert_eq!(finish(&mut faster)?, !aborts);
+            if late_aborts {
+                late.abort()?;
+            }
+            assert_eq!(late.step(), Ok(MoveStep::Done { flipped: !aborts }), "{steps} steps");
+            assert_eq!(late.step(), Ok(MoveStep::Done { flipped: !aborts }));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_resharding_whose_set_another_driver_ends_reports_how_it_ended() -> Tested {
+    for how in [Resume::Finish, Resume::Abort] {
+        let cluster = three_nodes();
+        let moves = three_slots(&cluster)?;
+        let mut reshard = Reshard::of(&cluster).all_or_nothing();
+        for planned in &moves {
+            let slots: SlotSet = [planned.slot].into_iter().collect();
+            reshard = reshard.move_slots(&slots, planned.source, planned.target)?;
+        }
+        let report = reshard
+            .on_progress(|_| {
+                resume(&cluster, how).expect("a set that can be ended");
+                ControlFlow::Continue(())
+            })
+            .run()?;
+        let flipped = how == Resume::Finish;
+        assert_eq!(report.slots_moved, if flipped { 3 } else { 0 });
+        assert!(!report.stopped);
+        for planned in &moves {
+            let owner = if flipped { planned.target } else { planned.source };
+            check_settled(&cluster, planned.slot, owner);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_ended_handovers_that_are_remembered_are_bounded() -> Tested {
+    let cluster = three_nodes();
+    let first = cluster.begin_handover(&[])?;
+    let done = Ok(HandoverStep::Done { flipped: true });
+    assert_eq!(cluster.handover_step(first), done);
+    for _ in 1..HANDOVERS_KEPT_MAX {
+        let set = cluster.begin_handover(&[])?;
+        assert_eq!(cluster.handover_step(set), done);
+    }
+    assert_eq!(cluster.handover_step(first), done);
+    let last = cluster.begin_handover(&[])?;
+    assert_eq!(cluster.handover_step(last), done);
+    assert_eq!(cluster.handover_step(first), Err(no_such(first)));
+    assert_eq!(cluster.handover_step(last), done);
     Ok(())
 }

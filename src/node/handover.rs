@@ -32,6 +32,25 @@ pub struct HandedOver {
     pub keys: u64,
 }
 
+/// What a handover had to go through before its record begins.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Tried {
+    /// How many tries were refused, or found the slot held still for a call.
+    pub(crate) retries: u64,
+    /// Why the last one that was refused was refused.
+    pub(crate) last_error: Option<AdminError>,
+}
+
+impl Tried {
+    /// A try that came to nothing.
+    pub(crate) fn note(&mut self, error: AdminError) {
+        self.retries += 1;
+        if !matches!(error, AdminError::Worker(_)) {
+            self.last_error = Some(error);
+        }
+    }
+}
+
 impl<V: Value + ?Sized> Node<V> {
     /// Hands a slot of this node over to `target`, with every key in it, at one instant: one hold
     /// of both tokens, on the calling thread, which takes the same short time whatever the slot
@@ -68,6 +87,16 @@ impl<V: Value + ?Sized> Node<V> {
     /// # }
     /// ```
     pub fn hand_over(&self, slot: Slot, target: NodeId) -> Result<HandedOver, AdminError> {
+        self.hand_over_after(Tried::default(), slot, target)
+    }
+
+    /// [`hand_over`](Self::hand_over) by a driver that has tried before.
+    pub(crate) fn hand_over_after(
+        &self,
+        tried: Tried,
+        slot: Slot,
+        target: NodeId,
+    ) -> Result<HandedOver, AdminError> {
         self.roster.expect_open()?;
         let peer = self.roster.named(target)?;
         let refused = |error| AdminError::SetSlot { slot, error };
@@ -76,8 +105,9 @@ impl<V: Value + ?Sized> Node<V> {
         }
         self.roster.expect_gate_open(slot)?;
         let sides = (self.member(), peer);
-        let handed =
-            self.roster.on_marks(sides, slot, |pair| self.roster.hand_over(slot, pair, None));
+        let handed = self
+            .roster
+            .on_marks(sides, slot, |pair| self.roster.hand_over(slot, pair, None, tried));
         let (handed, claim) = handed.map_err(refused)?;
         self.roster.broadcast(target, &[claim]);
         Ok(handed)
@@ -91,6 +121,7 @@ impl<V: Value + ?Sized> Roster<V> {
         slot: Slot,
         pair: &mut Pair<'_, V>,
         reserved: Option<MoveId>,
+        tried: Tried,
     ) -> Result<(HandedOver, Claim), SetSlotError> {
         // Only an open pair asks whether the source has keys; else its entries are not looked at.
         if matches!(pair.me.state, SlotState::Migrating { .. }) {
@@ -113,21 +144,27 @@ impl<V: Value + ?Sized> Roster<V> {
         }
         let id = match handed.id {
             Some(id) => {
-                self.moves.change(id, |record| record.keys_moved += keys);
+                self.moves.change(id, |record| {
+                    record.keys_moved += keys;
+                    record.retries += tried.retries;
+                    record.last_error = tried.last_error.or(record.last_error);
+                });
                 self.end_move(Closed { id, flipped: true }, pair.now);
                 id
             }
-            None => self.note_whole_move(slot, pair, keys),
+            None => self.note_whole_move(slot, pair, keys, tried),
         };
         Ok((HandedOver { id, keys }, Claim { slot, ownership: pair.peer.view }))
     }
 
     /// Writes the record of a move that began and ended in one hold.
-    fn note_whole_move(&self, slot: Slot, pair: &Pair<'_, V>, keys: u64) -> MoveId {
+    fn note_whole_move(&self, slot: Slot, pair: &Pair<'_, V>, keys: u64, tried: Tried) -> MoveId {
         let began = record_of(self.draw_move_id(), slot, pair, None);
         self.moves.note_ended(MoveRecord {
             phase: MovePhase::Completed,
             keys_moved: keys,
+            retries: tried.retries,
+            last_error: tried.last_error,
             ended: Some(began.began),
             ..began
         });
@@ -154,9 +191,9 @@ impl<V: Value + ?Sized> Roster<V> {
             }
         };
         let slot = planned.slot;
-        if matches!(change, Change::Flip(_)) {
+        if let Change::Flip(reserved) = change {
             // The others pass the gate: no call sees a reservation come or go.
-            self.expect_gate_open(slot)?;
+            self.expect_gate_open(slot).inspect_err(|_| self.moves.waited(reserved))?;
         }
         let sides = (self.known(planned.source), self.known(planned.target));
         let stepped = self.on_marks(sides, slot, |pair| match change {
@@ -171,6 +208,9 @@ impl<V: Value + ?Sized> Roster<V> {
             }
             let error = AdminError::SetSlot { slot, error };
             self.handovers.note_error(id, error);
+            if let Change::Flip(reserved) | Change::Release(reserved) = change {
+                self.moves.refused(reserved, error);
+            }
             Err(error)
         })
     }
@@ -199,7 +239,8 @@ impl<V: Value + ?Sized> Roster<V> {
         (slot, reserved): (Slot, MoveId),
         pair: &mut Pair<'_, V>,
     ) -> Result<HandoverStep, SetSlotError> {
-        let (HandedOver { keys, .. }, _) = self.hand_over(slot, pair, Some(reserved))?;
+        let (HandedOver { keys, .. }, _) =
+            self.hand_over(slot, pair, Some(reserved), Tried::default())?;
         self.handovers.flipped(set);
         Ok(HandoverStep::Flipped { slot, keys })
     }

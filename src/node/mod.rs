@@ -39,6 +39,7 @@ pub use slots::BumpEpoch;
 
 pub(crate) use bus::Message;
 pub(crate) use execute::{Attempt, Attempted, Executed, Redirected};
+pub(crate) use handover::Tried;
 pub(crate) use member::{Member, state_of};
 pub(crate) use pull::{Pull, Way};
 pub(crate) use roster::{Roster, RosterOptions, WorkerPlan};

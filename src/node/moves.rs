@@ -64,7 +64,8 @@ pub struct MoveRecord {
     pub keys_left: u64,
     /// How many bytes of entries have travelled, both ways; those of a handover do not count.
     pub bytes_moved: u64,
-    /// How many steps were refused, or found the slot held still for a call.
+    /// How many steps were refused, or found the slot held still for a call; those that a driver
+    /// of a handover took before the record began count too.
     pub retries: u64,
     /// Whether the move is paused: its drivers wait, its marks stay, calls are served.
     pub paused: bool,

@@ -10,6 +10,7 @@ use crate::node::AdminError;
 use crate::node::HandoverId;
 use crate::node::HandoverStep;
 use crate::node::Node;
+use crate::node::Tried;
 use crate::reshard::MoveStep;
 use crate::reshard::PlannedMove;
 use crate::reshard::driver::Driver;
@@ -247,6 +248,7 @@ pub(super) struct SlotHandover<V: Value + ?Sized> {
     joining: Option<MoveId>,
     /// Nothing is begun any more.
     turned: bool,
+    tried: Tried,
     keys_moved: Option<u64>,
 }
 
@@ -266,6 +268,7 @@ impl<V: Value + ?Sized> SlotHandover<V> {
             batch_keys,
             joining: None,
             turned: false,
+            tried: Tried::default(),
             keys_moved: None,
         })
     }
@@ -280,7 +283,9 @@ impl<V: Value + ?Sized> SlotHandover<V> {
         if self.turned {
             return Ok(MoveStep::Done { flipped: self.keys_moved.is_some() });
         }
-        match self.source.hand_over(self.planned.slot, self.planned.target) {
+        let PlannedMove { slot, target, .. } = self.planned;
+        let handed = self.source.hand_over_after(self.tried, slot, target);
+        match handed.inspect_err(|&error| self.tried.note(error)) {
             Ok(handed) => {
                 self.keys_moved = Some(handed.keys);
                 Ok(MoveStep::Done { flipped: true })

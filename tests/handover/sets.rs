@@ -61,6 +61,13 @@ fn a_split_slot_is_joined_first_by_every_way_but_the_single_hold() -> Tested {
         }
         let record = cluster.move_record(open_id).ok_or("a record")?;
         assert_eq!((record.phase, record.keys_returned), (MovePhase::Aborted, 4));
+        let joined = |record: &MoveRecord| {
+            record.slot == moves[1].slot && record.phase == MovePhase::Completed
+        };
+        let record = cluster.moves().into_iter().find(joined).ok_or("a record")?;
+        // A reservation that is refused has no record yet.
+        let expected = if all_or_nothing { (0, None) } else { (1, Some(split)) };
+        assert_eq!((record.retries, record.last_error), expected);
         assert_eq!(cluster.client().live(), Ok(30));
     }
     Ok(())

@@ -244,6 +244,9 @@ fn a_call_in_the_gate_delays_a_committed_flip_and_does_not_fail_it() {
         let answer = call.finish();
         assert_eq!(driver.step(), Ok(MoveStep::More), "the call has left the gate");
         assert_eq!(driver.step(), Ok(MoveStep::Done { flipped: true }));
+        let record = rig.cluster.moves().remove(0);
+        assert_eq!((record.phase, record.retries), (MovePhase::Completed, 2));
+        assert_eq!(record.last_error, None, "a slot that was held still is no reason");
         answer
     });
     assert_eq!(answer.unwrap().as_deref(), Some(&b"v"[..]));

@@ -169,7 +169,7 @@ fn batch_limits_out_of_bounds_are_refused_and_change_nothing() {
     for (limits, refused) in [
         (BatchLimits::of_keys(0), AdminError::BatchSize { keys: 0 }),
         (BatchLimits::of_keys(4097), AdminError::BatchSize { keys: 4097 }),
-        (BatchLimits::of_keys(7).bytes(0), AdminError::BatchSize { keys: 7 }),
+        (BatchLimits::of_keys(7).bytes(0), AdminError::BatchBytes),
         (BatchLimits::of_keys(7).hold_time(Duration::ZERO), {
             AdminError::HoldTime { time: Duration::ZERO }
         }),

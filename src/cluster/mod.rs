@@ -198,11 +198,10 @@ impl<V: Value + ?Sized> Cluster<V> {
     }
 
     /// Pauses an open move whose keys travel: its drivers wait before their next step, its marks
-    /// stay, and calls are served as before. Once the slot has flipped a pause holds nothing back,
-    /// and so it is with the slots of a handover.
+    /// stay, and calls are served as before. Once the slot has flipped a pause holds nothing back.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchMove`] when the move is not open.
+    /// [`AdminError::NoSuchMove`] when the move is not open, or belongs to the handover of a set.
     pub fn pause_move(&self, id: MoveId) -> Result<(), AdminError> {
         self.set_paused(id, true)
     }
@@ -210,7 +209,7 @@ impl<V: Value + ?Sized> Cluster<V> {
     /// Lets a paused move go on.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchMove`] when the move is not open.
+    /// As [`pause_move`](Self::pause_move).
     pub fn resume_move(&self, id: MoveId) -> Result<(), AdminError> {
         self.set_paused(id, false)
     }
@@ -226,7 +225,8 @@ impl<V: Value + ?Sized> Cluster<V> {
     ///
     /// # Errors
     /// [`AdminError::NoSuchMove`] when the move is not open, `SetSlot` with `Flipped` when it is
-    /// too late, `BatchSize`, `HoldTime`, `Worker` (`Busy`: come back). Trying again is harmless.
+    /// too late, `BatchSize`, `BatchBytes`, `HoldTime`, `Worker` (`Busy`: come back). Trying again
+    /// is harmless.
     pub fn abort_step(
         &self,
         id: MoveId,

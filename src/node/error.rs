@@ -94,13 +94,15 @@ pub enum AdminError {
         /// The length of the key.
         bytes: usize,
     },
-    /// A batch of no key or no byte, or of more than
-    /// [`MIGRATE_KEYS_MAX`](crate::limits::MIGRATE_KEYS_MAX) keys.
+    /// A batch of no key, or of more than [`MIGRATE_KEYS_MAX`](crate::limits::MIGRATE_KEYS_MAX).
     #[error("a batch of {keys} keys is out of bounds")]
     BatchSize {
         /// How many keys the batch has.
         keys: usize,
     },
+    /// A batch of no byte.
+    #[error("a batch of no byte is out of bounds")]
+    BatchBytes,
     /// A bound on the time of a hold that is below [`HOLD_TIME_MIN`](crate::limits::HOLD_TIME_MIN)
     /// or above [`HOLD_TIME_MAX`](crate::limits::HOLD_TIME_MAX).
     #[error("a hold of {} ns is out of bounds", time.as_nanos())]
@@ -133,6 +135,7 @@ impl AdminError {
             | Self::TooManyHandovers
             | Self::KeyTooLong { .. }
             | Self::BatchSize { .. }
+            | Self::BatchBytes
             | Self::HoldTime { .. } => format!("ERR {self}"),
         }
     }

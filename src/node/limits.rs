@@ -59,8 +59,11 @@ impl BatchLimits {
     }
 
     pub(super) fn check(self) -> Result<Self, AdminError> {
-        if !(1..=MIGRATE_KEYS_MAX).contains(&self.keys) || self.bytes == 0 {
+        if !(1..=MIGRATE_KEYS_MAX).contains(&self.keys) {
             return Err(AdminError::BatchSize { keys: self.keys });
+        }
+        if self.bytes == 0 {
+            return Err(AdminError::BatchBytes);
         }
         match self.hold_time {
             Some(time) if !(HOLD_TIME_MIN..=HOLD_TIME_MAX).contains(&time) => {

@@ -66,8 +66,8 @@ impl<V: Value + ?Sized> Node<V> {
     /// [`MIGRATE_BUCKETS`](crate::limits::MIGRATE_BUCKETS) buckets of the table at most.
     ///
     /// # Errors
-    /// [`AdminError::BatchSize`], `HoldTime`, `SetSlot` with `NoSuchMove` when the move is not open
-    /// under `id`, `Worker`. Nothing was changed, and trying again is harmless.
+    /// [`AdminError::BatchSize`], `BatchBytes`, `HoldTime`, `SetSlot` with `NoSuchMove` when the
+    /// move is not open under `id`, `Worker`. Nothing was changed, and trying again is harmless.
     pub fn migrate_batch(
         &self,
         slot: Slot,

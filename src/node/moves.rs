@@ -167,9 +167,14 @@ impl Moves {
         self.change(id, |record| record.retries += 1);
     }
 
-    /// Pauses an open move, or lets it go on; whether it is open.
+    /// Pauses an open move, or lets it go on; whether it is open and no slot of a set.
     pub(crate) fn set_paused(&self, id: MoveId, paused: bool) -> bool {
-        self.change(id, |record| record.paused = paused).is_some()
+        let obeyed = self.change(id, |record| {
+            let is_alone = record.set.is_none();
+            record.paused = paused && is_alone;
+            is_alone
+        });
+        obeyed == Some(true)
     }
 
     /// Ends a move in the hold that clears its marks.

@@ -60,13 +60,13 @@ pub(super) fn check_batch_keys(keys: usize) -> Result<(), AdminError> {
 
 /// Steps until the driver has ended or is refused; whatever makes it wait is waited for.
 pub(super) fn finish(driver: &mut dyn Driver, waits: &mut u64) -> Result<(), Error> {
-    let mut busy = 0;
+    let mut busy = 0_u32;
     loop {
         match driver.step()? {
             MoveStep::More => busy = 0,
             waiting @ (MoveStep::Busy | MoveStep::Paused | MoveStep::Wait { .. }) => {
                 *waits += u64::from(waiting == MoveStep::Busy);
-                busy += 1;
+                busy = busy.saturating_add(1);
                 wait_out(waiting, busy);
             }
             MoveStep::Done { .. } => return Ok(()),

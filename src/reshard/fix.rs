@@ -530,12 +530,12 @@ impl<V: Value + ?Sized> Cluster<V> {
     /// As `fix_with`.
     pub fn fix_slots(&self, slots: &SlotSet, options: FixOptions) -> Result<FixReport, Error> {
         let mut fix = Fix::new(self, options, slots.clone());
-        let mut busy = 0;
+        let mut busy = 0_u32;
         loop {
             match fix.step()? {
                 FixStep::More => busy = 0,
                 FixStep::Busy => {
-                    busy += 1;
+                    busy = busy.saturating_add(1);
                     wait_out(MoveStep::Busy, busy);
                 }
                 FixStep::Done => return Ok(fix.report),

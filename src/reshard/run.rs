@@ -318,7 +318,7 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
 
     fn drive(&mut self, driver: &mut dyn Driver, slots_total: usize, report: &mut Report) -> Ended {
         let before = *report;
-        let mut busy = 0;
+        let mut busy = 0_u32;
         let mut flow = ControlFlow::Continue(());
         loop {
             if flow.is_continue() && self.control.is_aborted() {
@@ -332,7 +332,7 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
                 Ok(MoveStep::More) => busy = 0,
                 Ok(waiting @ (MoveStep::Busy | MoveStep::Paused | MoveStep::Wait { .. })) => {
                     report.waits += u64::from(waiting == MoveStep::Busy);
-                    busy += 1;
+                    busy = busy.saturating_add(1);
                     wait_out(waiting, busy);
                     continue;
                 }

@@ -149,6 +149,10 @@ fn a_reserved_slot_is_served_by_its_source_and_refuses_every_verb() -> Tested {
     assert_eq!(source.set_slot(slot, node), Err(order));
     assert!(cluster.abort_step(reserved, 1).is_err());
     assert!(Move::take_over(&cluster, reserved, 1).is_err());
+    let no_move = Err(AdminError::NoSuchMove { id: reserved });
+    assert_eq!(cluster.pause_move(reserved), no_move);
+    assert_eq!(cluster.resume_move(reserved), no_move);
+    assert!(!cluster.move_record(reserved).ok_or("a record")?.paused);
     let mut driver = Handover::take_over(&cluster, set)?;
     assert!(finish(&mut driver)?);
     assert_eq!((driver.slots_moved(), driver.keys_moved()), (3, 30));

@@ -7,11 +7,13 @@ use crate::migration::MoveId;
 use crate::migration::SetSlotError;
 use crate::node::AbortStep;
 use crate::node::AdminError;
+use crate::node::BatchLimits;
 use crate::node::HandoverId;
 use crate::node::HandoverStep;
 use crate::node::Node;
 use crate::node::Tried;
 use crate::reshard::MoveStep;
+use crate::reshard::Pace;
 use crate::reshard::PlannedMove;
 use crate::reshard::driver::Driver;
 use crate::reshard::driver::check_batch_keys;
@@ -67,6 +69,7 @@ pub struct Handover<V: Value + ?Sized> {
     cluster: Cluster<V>,
     moves: Vec<PlannedMove>,
     batch_keys: usize,
+    pace: Pace,
     phase: Phase,
     /// The slot that the last step was about.
     slot: Slot,
@@ -81,6 +84,7 @@ impl<V: Value + ?Sized> Handover<V> {
             cluster: cluster.clone(),
             moves: moves.to_vec(),
             batch_keys: MIGRATE_KEYS_DEFAULT,
+            pace: Pace::new(),
             phase: Phase::Begin,
             slot: moves.first().map_or(Slot::MIN, |planned| planned.slot),
             slots_moved: 0,
@@ -111,6 +115,14 @@ impl<V: Value + ?Sized> Handover<V> {
         check_batch_keys(count)?;
         self.batch_keys = count;
         Ok(self)
+    }
+
+    /// Where a slot has to be joined, a batch is within the bounds of this pace. Nothing waits for
+    /// its rate: an abort does not.
+    #[must_use]
+    pub fn pace(mut self, pace: &Pace) -> Self {
+        self.pace = pace.clone();
+        self
     }
 
     /// The handover that this driver drives, once it has begun and until it has ended.
@@ -164,7 +176,7 @@ impl<V: Value + ?Sized> Handover<V> {
         let stepped = match self.phase {
             Phase::Begin => self.cluster.begin_handover(&self.moves).map(Phase::Step),
             Phase::Step(id) => self.cluster.handover_step(id).map(|step| self.note(id, step)),
-            Phase::Join(id, open) => take_back(&self.cluster, open, self.batch_keys)
+            Phase::Join(id, open) => take_back(&self.cluster, open, self.batch())
                 .map(|back| if back { Phase::Step(id) } else { Phase::Join(id, open) }),
             done @ Phase::Done { .. } => Ok(done),
         };
@@ -175,6 +187,11 @@ impl<V: Value + ?Sized> Handover<V> {
         }
         let done = if let Phase::Done { flipped } = self.phase { Some(flipped) } else { None };
         Ok(done.map_or(MoveStep::More, |flipped| MoveStep::Done { flipped }))
+    }
+
+    /// The bounds of a batch where a slot has to be joined.
+    fn batch(&self) -> BatchLimits {
+        self.pace.batch(self.batch_keys)
     }
 
     fn note(&mut self, id: HandoverId, step: HandoverStep) -> Phase {
@@ -245,6 +262,7 @@ pub(super) struct SlotHandover<V: Value + ?Sized> {
     source: Node<V>,
     planned: PlannedMove,
     batch_keys: usize,
+    pace: Pace,
     joining: Option<MoveId>,
     /// Nothing is begun any more.
     turned: bool,
@@ -257,6 +275,7 @@ impl<V: Value + ?Sized> SlotHandover<V> {
         cluster: &Cluster<V>,
         planned: PlannedMove,
         batch_keys: usize,
+        pace: &Pace,
     ) -> Result<Self, AdminError> {
         check_batch_keys(batch_keys)?;
         let node = planned.source;
@@ -266,6 +285,7 @@ impl<V: Value + ?Sized> SlotHandover<V> {
             source,
             planned,
             batch_keys,
+            pace: pace.clone(),
             joining: None,
             turned: false,
             tried: Tried::default(),
@@ -275,7 +295,8 @@ impl<V: Value + ?Sized> SlotHandover<V> {
 
     fn hand_over(&mut self) -> Result<MoveStep, AdminError> {
         if let Some(open) = self.joining {
-            if take_back(&self.cluster, open, self.batch_keys)? {
+            let batch = self.pace.batch(self.batch_keys);
+            if take_back(&self.cluster, open, batch)? {
                 self.joining = None;
             }
             return Ok(MoveStep::More);
@@ -349,9 +370,9 @@ fn open_move<V: Value + ?Sized>(
 fn take_back<V: Value + ?Sized>(
     cluster: &Cluster<V>,
     open: MoveId,
-    batch_keys: usize,
+    batch: BatchLimits,
 ) -> Result<bool, AdminError> {
-    match cluster.abort_step(open, batch_keys) {
+    match cluster.abort_step(open, batch) {
         Ok(step) => Ok(step == AbortStep::Done),
         Err(AdminError::NoSuchMove { .. }) => Ok(true),
         Err(error) => Err(error),

@@ -41,7 +41,7 @@ pub enum PaceError {
 /// by [`PACE_BURST`] at most.
 ///
 /// An abort keeps the bounds of a batch, but not the rate: it is to be over soon. A handover moves
-/// no key one by one and keeps no pace.
+/// no key one by one and keeps no pace; the slot that it joins first comes back as by an abort.
 ///
 /// # Examples
 /// ```

@@ -231,7 +231,8 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
         self
     }
 
-    /// Keys of classic moves travel at this pace, over all slots together.
+    /// Keys of classic moves travel at this pace, over all slots together; where an open slot is
+    /// joined, they come back in batches within its bounds.
     #[must_use]
     pub fn pace(mut self, pace: &Pace) -> Self {
         self.pace = pace.clone();
@@ -280,7 +281,8 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
 
     fn run_set(&mut self, moves: &[PlannedMove], report: &mut Report) -> Ended {
         let Some(first) = moves.first() else { return Ok(ControlFlow::Continue(())) };
-        let driver = Handover::new(&self.cluster, moves).batch_keys(self.batch_keys);
+        let driver = Handover::new(&self.cluster, moves).pace(&self.pace);
+        let driver = driver.batch_keys(self.batch_keys);
         let mut driver = driver.map_err(|error| (first.slot, error))?;
         self.drive(&mut driver, moves.len(), report)
     }
@@ -302,7 +304,9 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
     fn driver_of(&self, planned: PlannedMove, kind: MoveKind) -> Result<Box<dyn Driver>, Error> {
         let batch_keys = self.batch_keys;
         Ok(match kind {
-            MoveKind::Handover => Box::new(SlotHandover::new(&self.cluster, planned, batch_keys)?),
+            MoveKind::Handover => {
+                Box::new(SlotHandover::new(&self.cluster, planned, batch_keys, &self.pace)?)
+            }
             MoveKind::Classic => {
                 let driver = Move::new(&self.cluster, planned, batch_keys)?;
                 Box::new(driver.pace(&self.pace).controlled_by(&self.control))

@@ -5,7 +5,7 @@ use std::thread;
 
 use slotkeep::limits::{HANDOVERS_KEPT_MAX, HANDOVERS_OPEN_MAX};
 use slotkeep::reshard::{
-    Handover, Move, MoveKind, MoveStep, PlannedMove, Progress, Reshard, ReshardError, Resume,
+    Handover, Move, MoveKind, MoveStep, Pace, PlannedMove, Progress, Reshard, ReshardError, Resume,
     plan_drain, resume,
 };
 use slotkeep::{
@@ -69,6 +69,34 @@ fn a_split_slot_is_joined_first_by_every_way_but_the_single_hold() -> Tested {
         let expected = if all_or_nothing { (0, None) } else { (1, Some(split)) };
         assert_eq!((record.retries, record.last_error), expected);
         assert_eq!(cluster.client().live(), Ok(30));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_join_keeps_the_bounds_of_a_batch_that_the_pace_sets() -> Tested {
+    for all_or_nothing in [false, true] {
+        let cluster = three_nodes();
+        let planned = three_slots(&cluster)?[1];
+        let open_id = open(&cluster, planned)?;
+        source_of(&cluster, planned).migrate_batch(planned.slot, open_id, 6)?;
+        let slots: SlotSet = [planned.slot].into_iter().collect();
+        // One key in a twentieth of a second, and at once.
+        let pace = Pace::new().keys_per_second(20)?;
+        let reshard = Reshard::of(&cluster).pace(&pace);
+        let reshard = reshard.move_slots(&slots, planned.source, planned.target)?;
+        let reshard = if all_or_nothing { reshard.all_or_nothing() } else { reshard };
+        let mut returned = Vec::new();
+        let report = reshard
+            .on_progress(|_| {
+                let record = cluster.move_record(open_id).expect("a move that is remembered");
+                returned.push(record.keys_returned);
+                ControlFlow::Continue(())
+            })
+            .run()?;
+        assert_eq!((report.slots_moved, report.keys_moved), (1, 10));
+        returned.dedup();
+        assert_eq!(returned, [0, 1, 2, 3, 4, 5, 6]);
     }
     Ok(())
 }

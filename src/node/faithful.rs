@@ -107,7 +107,9 @@ impl<V: Value + ?Sized> AsRedis<'_, V> {
     ///
     /// # Errors
     /// [`AdminError::SlotUnassigned`] for a slot that has no owner in this node's view,
-    /// `SlotListedTwice`, `Worker`. Nothing was changed.
+    /// `SlotListedTwice`, `Worker`. Nothing was changed, but for one case: `Busy` also says that a
+    /// slot was reserved after all of them had been looked at, by ADDSLOTS, DELSLOTS or a handover;
+    /// then the lower ones have no owner any more. The node's view tells which those are.
     pub fn del_slots(&self, slots: &[Slot]) -> Result<(), AdminError> {
         let slots = distinct(slots)?;
         self.node.roster.expect_open()?;
@@ -116,10 +118,11 @@ impl<V: Value + ?Sized> AsRedis<'_, V> {
             if member.view.owner(slot).is_none() {
                 return Err(AdminError::SlotUnassigned { slot });
             }
+            self.node.roster.expect_gate_open(slot)?;
             drop(self.lock(slot)?);
         }
         for slot in &slots {
-            let Ok((mut hold, _)) = self.lock(slot) else { continue };
+            let (mut hold, _) = self.lock(slot)?;
             member.set_owned(slot, &mut hold, false);
             bind_in_view(member, slot, None);
         }

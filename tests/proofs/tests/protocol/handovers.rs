@@ -235,6 +235,7 @@ fn a_call_in_the_gate_delays_a_committed_flip_and_does_not_fail_it() {
         }
         let busy = AdminError::Worker(WorkerError::Busy);
         assert_eq!(rig.node(C).hand_over(rig.slot(), id(A)), Err(busy));
+        assert_eq!(rig.node(C).as_redis().del_slots(&[rig.slot()]), Err(busy));
         let planned = PlannedMove { slot: rig.slot(), source: id(C), target: id(A) };
         let mut driver = Handover::new(&rig.cluster, &[planned]);
         assert_eq!(driver.step(), Ok(MoveStep::More), "the set is open");

@@ -256,3 +256,33 @@ fn aborts_under_load_lose_no_write() {
         }
     });
 }
+
+/// Whatever the machine, thousands of keys take longer than a microsecond.
+#[test]
+fn a_bound_on_the_time_of_a_hold_makes_the_batches_of_a_move_smaller() {
+    const KEYS: usize = 4000;
+    // How many keys the largest batch sent, which was allowed to send all of them.
+    let largest = |pace: &Pace| {
+        let cluster = two_nodes();
+        let client = cluster.client();
+        client.set_many(keys(KEYS).iter().map(|name| (name, &b"v"[..]))).unwrap();
+        let driver = Move::new(&cluster, planned(&cluster), limits::MIGRATE_KEYS_MAX).unwrap();
+        let mut driver = driver.pace(pace);
+        let mut largest = 0;
+        loop {
+            let before = driver.keys_moved();
+            let stepped = driver.step().unwrap();
+            largest = largest.max(driver.keys_moved() - before);
+            if let MoveStep::Done { flipped } = stepped {
+                assert!(flipped);
+                assert_eq!(driver.keys_moved(), KEYS as u64);
+                assert_eq!(client.mget(&keys(KEYS)).unwrap().iter().flatten().count(), KEYS);
+                return largest;
+            }
+        }
+    };
+    let free = largest(&Pace::new());
+    let bound = largest(&Pace::new().hold_time(limits::HOLD_TIME_MIN).unwrap());
+    assert!(bound >= limits::MIGRATE_CHUNK_KEYS as u64, "{bound} keys");
+    assert!(bound * 4 < free, "{bound} keys, {free} without the bound");
+}

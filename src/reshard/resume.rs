@@ -25,8 +25,8 @@ pub enum Resume {
 }
 
 /// Finishes or undoes every handover and every move that is open, whoever began it, also one that
-/// is paused. Only while no
-/// other driver works on them: two drivers get in each other's way, though they lose nothing.
+/// is paused. Only while no other driver works on them: two drivers get in each other's way, though
+/// they lose nothing.
 ///
 /// # Errors
 /// [`ReshardError::Step`]; what came before it is closed.

@@ -18,6 +18,7 @@ use crate::shard::Existing;
 use crate::shard::Transfer;
 use crate::shard::Value;
 use crate::shard::transfer;
+use crate::sync::Arc;
 use crate::worker::Patience;
 
 /// Whether an abort has come to its end.
@@ -35,7 +36,7 @@ impl<V: Value + ?Sized> Roster<V> {
     ///
     /// Any driver may take any step, the first one's or another's.
     pub(crate) fn abort_step(
-        self: &crate::sync::Arc<Self>,
+        self: &Arc<Self>,
         id: MoveId,
         limits: BatchLimits,
     ) -> Result<AbortStep, AdminError> {
@@ -53,7 +54,7 @@ impl<V: Value + ?Sized> Roster<V> {
             source.worker(record.slot).call(Patience::Wait, || self.abort_hold(&record, limits))?;
         if taken == Err(SetSlotError::NoSuchMove) && record.phase == MovePhase::Importing {
             // The source never took the move over: only the importer is marked.
-            let target = Node::new(crate::sync::Arc::clone(self), record.target);
+            let target = Node::new(Arc::clone(self), record.target);
             let target = target.ok_or(AdminError::UnknownNode { node: record.target })?;
             return match target.set_slot_step(record.slot, SetSlot::Stable, id) {
                 Ok(_) => Ok(AbortStep::Done),

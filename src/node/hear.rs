@@ -1,5 +1,7 @@
 //! A node hears claims: the greater epoch wins, slot by slot.
 
+use std::time::Duration;
+
 use crate::migration::Closed;
 use crate::migration::Heard;
 use crate::migration::hear;
@@ -9,8 +11,10 @@ use crate::node::Message;
 use crate::node::MovePhase;
 use crate::node::Roster;
 use crate::shard::Value;
+use crate::slot::Slot;
 use crate::sync::Arc;
 use crate::time::Now;
+use crate::topology::NodeId;
 use crate::topology::SlotOwner;
 
 impl<V: Value + ?Sized> Roster<V> {
@@ -73,13 +77,13 @@ impl<V: Value + ?Sized> Roster<V> {
         heard
     }
 
-    fn view_of(&self, node: crate::topology::NodeId, slot: crate::slot::Slot) -> Option<SlotOwner> {
+    fn view_of(&self, node: NodeId, slot: Slot) -> Option<SlotOwner> {
         self.member(node).map(|member| member.view.get(slot))
     }
 
     /// Writes the outcome of a move into its record, in the hold that cleared its last mark.
     pub(crate) fn end_move(&self, closed: Closed, now: &Now<'_>) {
         let phase = if closed.flipped { MovePhase::Completed } else { MovePhase::Aborted };
-        self.moves.end(closed.id, phase, std::time::Duration::from_nanos(now.nanos()));
+        self.moves.end(closed.id, phase, Duration::from_nanos(now.nanos()));
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! No verb of a move leaves what these repair; the verbs of Redis do, and so do lost claims.
 
+use std::time::Duration;
+
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
 use crate::migration::Side;
@@ -74,7 +76,7 @@ impl<V: Value + ?Sized> Roster<V> {
     fn end_overwritten(&self, id: Option<MoveId>, owner: NodeId, now: &Now<'_>) {
         let Some(record) = id.and_then(|id| self.moves.get(id)) else { return };
         let phase = if record.target == owner { MovePhase::Completed } else { MovePhase::Aborted };
-        self.moves.end(record.id, phase, std::time::Duration::from_nanos(now.nanos()));
+        self.moves.end(record.id, phase, Duration::from_nanos(now.nanos()));
     }
 }
 

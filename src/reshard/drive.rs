@@ -7,7 +7,9 @@ use crate::error::Error;
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
 use crate::migration::SlotState;
+use crate::node::AbortStep;
 use crate::node::AdminError;
+use crate::node::MovePhase;
 use crate::node::Node;
 use crate::node::SetSlot;
 use crate::reshard::MoveControl;
@@ -161,8 +163,7 @@ impl<V: Value + ?Sized> Move<V> {
     /// The move is not open any more: its record says how it ended.
     fn ended(&self, id: MoveId) -> Phase {
         let record = self.cluster.move_record(id);
-        let flipped =
-            record.is_some_and(|record| record.phase == crate::node::MovePhase::Completed);
+        let flipped = record.is_some_and(|record| record.phase == MovePhase::Completed);
         Phase::Done { flipped }
     }
 
@@ -313,8 +314,8 @@ impl<V: Value + ?Sized> Move<V> {
 
     fn take_back(&self, id: MoveId) -> Result<Phase, AdminError> {
         match self.cluster.abort_step(id, self.pace.batch(self.batch_keys)) {
-            Ok(crate::node::AbortStep::More) => Ok(Phase::TakeBack(id)),
-            Ok(crate::node::AbortStep::Done) => Ok(Phase::Done { flipped: false }),
+            Ok(AbortStep::More) => Ok(Phase::TakeBack(id)),
+            Ok(AbortStep::Done) => Ok(Phase::Done { flipped: false }),
             Err(AdminError::SetSlot { error: SetSlotError::Flipped, .. }) => Ok(Phase::Close(id)),
             Err(AdminError::NoSuchMove { .. }) => Ok(self.ended(id)),
             Err(error) => Err(error),

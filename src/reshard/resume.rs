@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::limits::MIGRATE_KEYS_DEFAULT;
 use crate::node::AdminError;
 use crate::node::MovePhase;
+use crate::node::MoveRecord;
 use crate::reshard::Handover;
 use crate::reshard::Move;
 use crate::reshard::Report;
@@ -45,7 +46,7 @@ pub fn resume<V: Value + ?Sized>(
         };
         close(&mut driver, how, how == Resume::Finish, &mut report)?;
     }
-    let open = |record: &crate::node::MoveRecord| !record.phase.is_ended() && record.set.is_none();
+    let open = |record: &MoveRecord| !record.phase.is_ended() && record.set.is_none();
     for record in cluster.moves().into_iter().filter(open) {
         let slot = record.slot;
         // One that has just ended has nothing to pause.

@@ -9,6 +9,7 @@ use thiserror::Error as ThisError;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::limits::MIGRATE_KEYS_DEFAULT;
+use crate::node::Node;
 use crate::reshard::Handover;
 use crate::reshard::Move;
 use crate::reshard::MoveControl;
@@ -366,6 +367,6 @@ impl<'c, V: Value + ?Sized> Reshard<'c, V> {
     }
 
     fn uptime(&self) -> Duration {
-        self.cluster.nodes().first().map_or(Duration::ZERO, crate::node::Node::uptime)
+        self.cluster.nodes().first().map_or(Duration::ZERO, Node::uptime)
     }
 }

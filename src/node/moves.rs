@@ -106,9 +106,7 @@ impl MoveRecord {
             set: None,
         }
     }
-}
 
-impl MoveRecord {
     /// Whether this is an open move from `source` to `target`.
     pub(crate) fn is_open_between(&self, source: NodeId, target: NodeId) -> bool {
         !self.phase.is_ended() && (self.source, self.target) == (source, target)

@@ -378,3 +378,25 @@ fn take_back<V: Value + ?Sized>(
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_a_single_handover_counts_the_waits_before_it_began() {
+        let cluster = Cluster::builder().nodes(2).build().unwrap();
+        let source = cluster.slot_map().owner(Slot::MIN).unwrap();
+        let target = cluster.node_ids().into_iter().find(|&id| id != source).unwrap();
+        let planned = PlannedMove { slot: Slot::MIN, source, target };
+        let mut driver = SlotHandover::new(&cluster, planned, 1, &Pace::new()).unwrap();
+        let pass = cluster.roster().gate.enter(Slot::MIN);
+        for _ in 0..2 {
+            assert_eq!(driver.step(), Ok(MoveStep::Busy));
+        }
+        drop(pass);
+        assert_eq!(driver.step(), Ok(MoveStep::Done { flipped: true }));
+        let record = cluster.moves().remove(0);
+        assert_eq!((record.retries, record.last_error), (2, None));
+    }
+}

@@ -2,15 +2,16 @@
 //!
 //! No thread, no lock, no clock: callers hold the tokens and pass facts.
 
+mod error;
 mod handover;
 mod route;
 mod setslot;
 mod state;
 
+pub use error::SetSlotError;
 pub use route::{
     ClusterHealth, Down, Facts, Kind, Owner, Presence, Request, Route, Semantics, route,
 };
-pub use setslot::SetSlotError;
 pub use state::{MoveId, SlotState};
 
 pub(crate) use handover::{hand_over, release, reserve};

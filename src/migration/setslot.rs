@@ -3,9 +3,8 @@
 //! Each function checks everything first and changes nothing when it refuses. Callers hold the
 //! token of every side that they pass.
 
-use thiserror::Error;
-
 use crate::migration::MoveId;
+use crate::migration::SetSlotError;
 use crate::migration::SlotState;
 use crate::topology::NodeId;
 use crate::topology::SlotOwner;
@@ -42,120 +41,8 @@ impl Side {
     }
 }
 
-/// Why a verb of SETSLOT, a migration batch or an abort was refused. Nothing was changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum SetSlotError {
-    /// MIGRATING on a node that does not own the slot.
-    #[error("{node} does not own the slot")]
-    NotOwner {
-        /// The node that was asked.
-        node: NodeId,
-    },
-    /// IMPORTING on the owner, or a flip to it.
-    #[error("{node} owns the slot already")]
-    AlreadyOwner {
-        /// The node that was asked.
-        node: NodeId,
-    },
-    /// IMPORTING from a node that does not own the slot, as far as the target knows.
-    #[error("{source_node} does not own the slot")]
-    SourceNotOwner {
-        /// The node that was named as the source.
-        source_node: NodeId,
-    },
-    /// A move to or from a node that does not exist. Only the verbs as in Redis answer it.
-    #[error("there is no {peer} to move the slot to or from")]
-    UnknownPeer {
-        /// The node that was named.
-        peer: NodeId,
-    },
-    /// A move from a node to itself.
-    #[error("{node} cannot move a slot to itself")]
-    MoveToSelf {
-        /// The node.
-        node: NodeId,
-    },
-    /// The node's header carries the mark of another move, which is never overwritten.
-    #[error("the slot is open on {node} under move {id}")]
-    SlotIsOpen {
-        /// The node whose header is marked.
-        node: NodeId,
-        /// The move that is open.
-        id: MoveId,
-    },
-    /// MIGRATING to a node that does not import the slot from here.
-    #[error("{target} does not import the slot from this node")]
-    TargetNotImporting {
-        /// The node that was named as the target.
-        target: NodeId,
-    },
-    /// The importer holds copies of keys, so the slot cannot start to move to it.
-    #[error("{target} holds copies of keys of the slot")]
-    TargetHoldsKeys {
-        /// The node that was named as the target.
-        target: NodeId,
-    },
-    /// The move named by the step is not open between these two nodes: it has ended, or it is
-    /// aborting.
-    #[error("the move is not open between these nodes")]
-    NoSuchMove,
-    /// NODE on the target while the source holds live keys.
-    #[error("{source_node} still holds keys of the slot")]
-    SourceHoldsKeys {
-        /// The source of the move.
-        source_node: NodeId,
-    },
-    /// NODE on the source before the target has flipped, or on a node that imports nothing.
-    #[error("the target has to take the slot first")]
-    WrongOrder,
-    /// STABLE while the keys are split between both sides; an abort brings them back first.
-    #[error("the keys are split between both sides")]
-    KeysSplit,
-    /// An abort after the flip: the move can only be completed.
-    #[error("the slot has flipped, the move can only be completed")]
-    Flipped,
-    /// The last step of an abort while the target still holds live keys.
-    #[error("{target} still holds keys of the slot")]
-    KeysLeft {
-        /// The target of the aborted move.
-        target: NodeId,
-    },
-}
-
-impl SetSlotError {
-    /// What a Redis node would print for this error about `slot`, without the leading `-`.
-    ///
-    /// Refusals that Redis does not know have a text of our own.
-    pub fn redis_text(&self, slot: u16) -> String {
-        match self {
-            Self::NotOwner { .. } => format!("ERR I'm not the owner of hash slot {slot}"),
-            Self::AlreadyOwner { .. } => {
-                format!("ERR I'm already the owner of hash slot {slot}")
-            }
-            Self::UnknownPeer { peer } => {
-                format!("ERR I don't know about node {}", peer.index())
-            }
-            Self::MoveToSelf { .. } => "ERR Target node is myself".to_owned(),
-            Self::SourceHoldsKeys { .. } => format!(
-                "ERR Can't assign hashslot {slot} to a different node \
-                 while I still hold keys for this hash slot."
-            ),
-            Self::SourceNotOwner { .. }
-            | Self::SlotIsOpen { .. }
-            | Self::TargetNotImporting { .. }
-            | Self::TargetHoldsKeys { .. }
-            | Self::NoSuchMove
-            | Self::WrongOrder
-            | Self::KeysSplit
-            | Self::Flipped
-            | Self::KeysLeft { .. } => format!("ERR hash slot {slot}: {self}"),
-        }
-    }
-}
-
 /// IMPORTING: the target marks the slot under a new id. The target's view may be stale; MIGRATING
-/// checks again.
+/// checks again. What the target holds afterwards, until the source is marked, are copies.
 pub(crate) fn importing(target: &mut Side, source: NodeId, id: MoveId) -> Result<(), SetSlotError> {
     if source == target.node {
         return Err(SetSlotError::MoveToSelf { node: source });
@@ -166,6 +53,9 @@ pub(crate) fn importing(target: &mut Side, source: NodeId, id: MoveId) -> Result
     target.expect_stable()?;
     if target.view.owner != Some(source) {
         return Err(SetSlotError::SourceNotOwner { source_node: source });
+    }
+    if target.has_keys {
+        return Err(SetSlotError::TargetHoldsKeys { target: target.node });
     }
     target.state = SlotState::Importing { source, id };
     Ok(())
@@ -324,7 +214,8 @@ pub(crate) fn node_on_source(
 
 /// STABLE on either side of a pair, or on a lone importer: closes the move if that loses nothing.
 ///
-/// `one` is the side that was asked, `other` the side that its mark names.
+/// `one` is the side that was asked, `other` the side that its mark names. Copies at a lone
+/// importer go with its mark; they do not count as keys here.
 pub(crate) fn stable(one: &mut Side, other: &mut Side) -> Result<Option<Closed>, SetSlotError> {
     let (source, target, source_was_asked) = match one.state {
         SlotState::Stable => return Ok(None),
@@ -345,8 +236,12 @@ pub(crate) fn stable(one: &mut Side, other: &mut Side) -> Result<Option<Closed>,
     if source_was_asked {
         return node_on_source(source, target);
     }
-    // An importer whose source never took the move over: what it holds are copies.
+    // The source has no part in the move: it has not taken it over, or has lost its mark by hand,
+    // and then keys may have travelled.
     let id = target.state.move_id().ok_or(SetSlotError::NoSuchMove)?;
+    if target.has_keys {
+        return Err(SetSlotError::KeysSplit);
+    }
     target.state = SlotState::Stable;
     Ok(Some(Closed { id, flipped: false }))
 }
@@ -555,6 +450,21 @@ mod tests {
         b.has_keys = false;
         stable(&mut b, &mut a).unwrap();
         assert_eq!((a.state, b.state), (SlotState::Stable, SlotState::Stable));
+    }
+
+    #[test]
+    fn keys_at_a_target_whose_source_has_no_part_in_the_move_are_never_dropped() {
+        let [mut a, mut b, _] = opened();
+        a.state = SlotState::Stable;
+        b.has_keys = true;
+        assert_eq!(stable(&mut b, &mut a), Err(SetSlotError::KeysSplit));
+        b.state = SlotState::Stable;
+        let holds = SetSlotError::TargetHoldsKeys { target: b.node };
+        assert_eq!(importing(&mut b, a.node, MoveId::new(2)), Err(holds));
+        b.has_keys = false;
+        importing(&mut b, a.node, MoveId::new(2)).unwrap();
+        let closed = Closed { id: MoveId::new(2), flipped: false };
+        assert_eq!(stable(&mut b, &mut a), Ok(Some(closed)));
     }
 
     #[test]

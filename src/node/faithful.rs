@@ -165,6 +165,10 @@ impl<V: Value + ?Sized> AsRedis<'_, V> {
             if source != me.node {
                 roster.begin_move(id, slot, (source, me.node), &roster.now());
             }
+            // Keys that are here already are no copies of the source's.
+            if me.has_keys {
+                roster.moves.change(id, |record| record.phase = MovePhase::Migrating);
+            }
             Ok(SlotState::Importing { source, id })
         })
     }
@@ -176,7 +180,7 @@ impl<V: Value + ?Sized> AsRedis<'_, V> {
         decide: impl FnOnce(&Side) -> Result<SlotState, SetSlotError>,
     ) -> Result<(), AdminError> {
         let (mut hold, before) = self.lock(slot)?;
-        let me = self.node.member().marks(slot, &hold);
+        let me = self.node.member().side(slot, &hold, &self.node.roster.now());
         let state = decide(&me).map_err(|error| AdminError::SetSlot { slot, error })?;
         set_state(&mut *hold, state);
         // So that a check looks at it.

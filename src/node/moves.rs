@@ -111,6 +111,12 @@ impl MoveRecord {
     pub(crate) fn is_open_between(&self, source: NodeId, target: NodeId) -> bool {
         !self.phase.is_ended() && (self.source, self.target) == (source, target)
     }
+
+    /// Whether so many live keys at the target, while the source is not marked, are but copies: no
+    /// key was there when the move began, none can have travelled, and no more were copied.
+    pub(crate) fn explains_copies(&self, live_keys: usize) -> bool {
+        self.phase == MovePhase::Importing && live_keys as u64 <= self.keys_copied
+    }
 }
 
 /// The moves of a cluster. Its lock is taken under tokens and takes no other.

@@ -235,6 +235,7 @@ impl<V: Value + ?Sized> Node<V> {
             if pair.me.state != state {
                 return Err(SetSlotError::NoSuchMove);
             }
+            pair.me.has_keys &= !self.holds_copies(pair);
             let closed = stable(&mut pair.me, &mut pair.peer)?;
             if let Some(closed) = closed {
                 self.close(pair, closed);
@@ -252,11 +253,18 @@ impl<V: Value + ?Sized> Node<V> {
         }
     }
 
+    /// Whether the keys that this node imports are but copies, made before the move began.
+    fn holds_copies(&self, pair: &Pair<'_, V>) -> bool {
+        let SlotState::Importing { id, .. } = pair.me.state else { return false };
+        let record = self.roster.moves.get(id).filter(|_| pair.me.has_keys);
+        record.is_some_and(|record| record.explains_copies(pair.my_shard.live_len(pair.now)))
+    }
+
     /// Ends a move in the hold that cleared its marks: what lies on a side that does not own the
     /// slot is dead, or a copy. A side that another move has marked is left alone: an importer
-    /// holds that move's keys.
+    /// holds that move's keys. So are keys that lost their owner by hand: a fix finds them.
     fn close(&self, pair: &mut Pair<'_, V>, closed: Closed) {
-        let is_left = |side: &Side| !side.owns() && !side.state.is_open();
+        let is_left = |side: &Side| !side.owns() && !side.state.is_open() && !side.has_keys;
         if is_left(&pair.me) {
             pair.my_shard.clear(pair.dropped);
         }

@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::limits::CHECK_FINDINGS_MAX;
 use crate::limits::CHECK_LOOKS_MAX;
 use crate::node::HandoverRecord;
-use crate::node::MovePhase;
 use crate::node::Node;
 use crate::reshard::Finding;
 use crate::reshard::diagnose::Look;
@@ -138,12 +137,12 @@ fn look<V: Value + ?Sized>(
     let views = views.filter(|&(_, view)| view != recorded).collect();
     let marks = holdings.iter().filter_map(|holding| holding.state.move_id());
     let records = marks.filter_map(|id| cluster.move_record(id));
+    let live_keys = |node| holdings.iter().find(|at| at.node == node).map_or(0, |at| at.live_keys);
     let records = records.filter(|record| !record.phase.is_ended()).map(|record| Recorded {
         id: record.id,
         source: record.source,
         target: record.target,
-        is_prepared: record.phase == MovePhase::Importing,
-        has_copies: record.keys_copied > 0,
+        is_prepared: record.explains_copies(live_keys(record.target)),
     });
     let records = records.collect();
     Ok(Look { slot, recorded, holdings, views, records })

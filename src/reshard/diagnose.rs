@@ -205,10 +205,8 @@ pub(super) struct Recorded {
     pub(super) id: MoveId,
     pub(super) source: NodeId,
     pub(super) target: NodeId,
-    /// Its source was never marked.
+    /// Its source was never marked, and all that lies at its target are copies of keys.
     pub(super) is_prepared: bool,
-    /// Copies of keys were put to the target before.
-    pub(super) has_copies: bool,
 }
 
 /// A move that its own verbs can end.
@@ -244,10 +242,9 @@ impl Look {
 
     /// Whether only the target of a move is marked because its source comes next: no key has left
     /// the source, so that what lies at the target, if anything, are copies.
-    fn is_prepared(&self, open: OpenMove, target: &Holding, source: &Holding) -> bool {
-        let known = self.recorded_as(open).filter(|known| known.is_prepared);
-        let may_hold = |known: &Recorded| target.live_keys == 0 || known.has_copies;
-        source.state.move_id() != Some(open.id) && known.is_some_and(may_hold)
+    fn is_prepared(&self, open: OpenMove, source: &Holding) -> bool {
+        let known = self.recorded_as(open);
+        source.state.move_id() != Some(open.id) && known.is_some_and(|known| known.is_prepared)
     }
 
     fn open_by_marks(&self, of: &Holding) -> Option<OpenMove> {
@@ -276,7 +273,7 @@ impl Look {
                 if peer.state == (SlotState::Migrating { target: me, id }) {
                     Some(as_target(MovePhase::Migrating))
                 } else {
-                    self.is_prepared(prepared, of, peer).then_some(prepared)
+                    self.is_prepared(prepared, peer).then_some(prepared)
                 }
             }
             SlotState::Retired { .. } if peer.owns && !of.owns => {

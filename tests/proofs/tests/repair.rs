@@ -6,7 +6,8 @@ use slotkeep::reshard::{
     Finding, Fix, FixOptions, FixStep, Handover, Move, MoveStep, PlannedMove, Resume, Uncovered,
 };
 use slotkeep::{
-    Client, Cluster, HandoverPhase, MoveId, MovePhase, NodeId, SetOptions, SetSlot, Slot, SlotSet,
+    AdminError, Client, Cluster, HandoverPhase, MigrateOptions, MoveId, MovePhase, NodeId,
+    SetOptions, SetSlot, SetSlotError, Slot, SlotSet,
 };
 
 const SEED: u64 = 0x5107;
@@ -214,8 +215,8 @@ fn a_cluster_without_slots_gets_them_shared_out_unless_it_is_to_be_left() {
 }
 
 /// One step of people or tools that obey no order: verbs of ours, verbs as Redis obeys them,
-/// batches, writes.
-fn anything(cluster: &Cluster, rng: &mut fastrand::Rng) {
+/// batches, copies, writes. Verbs of ours lose no key, whatever the others have left.
+fn anything(cluster: &Cluster, rng: &mut fastrand::Rng, when: &str) {
     let nodes = cluster.nodes();
     let node = &nodes[rng.usize(..nodes.len())];
     let other = nodes[rng.usize(..nodes.len())].id();
@@ -226,11 +227,20 @@ fn anything(cluster: &Cluster, rng: &mut fastrand::Rng) {
         SetSlot::Node { owner: other },
     ];
     let verb = verbs[rng.usize(..verbs.len())];
+    let before = all_keys(cluster);
+    let choice = rng.u32(..14);
     // What is refused changes nothing.
-    match rng.u32(..10) {
+    match choice {
         0..4 => drop(node.as_redis().set_slot(slot(), verb)),
-        4 => drop(node.set_slot(slot(), verb)),
-        5 => drop(node.as_redis().del_slots(&[slot()])),
+        10 | 11 => drop(node.set_slot(slot(), verb)),
+        12 | 13 => {
+            let names: Vec<_> = (0..3).map(|_| format!("{{b}}:{}", rng.u32(..12))).collect();
+            let options = MigrateOptions::default();
+            let options = if choice == 12 { options } else { options.replace() };
+            let _ = node.copy_keys(&names, other, options);
+        }
+        4 => drop(node.as_redis().del_slots(&[slot()])),
+        5 => drop(node.set_slot(slot(), SetSlot::Stable)),
         6 | 7 => {
             let id = node.slot_state(slot()).ok().and_then(slotkeep::SlotState::move_id);
             let _ = id.map(|id| node.migrate_batch(slot(), id, 2));
@@ -240,6 +250,11 @@ fn anything(cluster: &Cluster, rng: &mut fastrand::Rng) {
             let name = format!("{{b}}:{}", rng.u32(..12));
             let _ = cluster.client().set(&name, name.as_bytes());
         }
+    }
+    if choice > 4 {
+        let after = all_keys(cluster);
+        let lost: Vec<_> = before.iter().filter(|name| !after.contains(name)).collect();
+        assert!(lost.is_empty(), "{when}: {lost:?} lost by {choice}, {verb:?}");
     }
 }
 
@@ -265,7 +280,7 @@ fn whatever_the_verbs_of_redis_leave_is_repaired_and_no_key_is_lost() {
             rig.drive(rng.usize(1..6), None);
         }
         for _ in 0..rng.u32(1..10) {
-            anything(&rig.cluster, &mut rng);
+            anything(&rig.cluster, &mut rng, &format!("seed {seed}"));
             while rig.cluster.bus().discard(0) {}
         }
         let names = all_keys(&rig.cluster);
@@ -290,6 +305,78 @@ fn whatever_the_verbs_of_redis_leave_is_repaired_and_no_key_is_lost() {
         assert!(again.is_empty(), "seed {seed}: {again}");
     }
     assert!(repaired > 300 && split > 60, "{repaired} repaired, {split} with split keys");
+}
+
+/// The source of an open move loses its mark by a verb as in Redis once two keys have travelled.
+fn split_by_hand() -> Rig {
+    let rig = Rig::new(6, Bus::Delivers);
+    rig.drive(3, None).expect("an open move");
+    let nodes = rig.cluster.nodes();
+    assert_eq!(nodes[1].count_keys_in_slot(slot()), Ok(2));
+    nodes[0].as_redis().set_slot(slot(), SetSlot::Stable).expect("as in Redis");
+    rig
+}
+
+#[track_caller]
+fn check_refused_and_mended(rig: &Rig, when: &str) {
+    let error = SetSlotError::KeysSplit;
+    let refused = Err(AdminError::SetSlot { slot: slot(), error });
+    assert_eq!(rig.cluster.nodes()[1].set_slot(slot(), SetSlot::Stable), refused, "{when}");
+    let fixed = rig.cluster.fix_slots(&only(), FixOptions::new()).expect("an open cluster");
+    assert!(fixed.left.is_healthy(), "{when}: {fixed}");
+    rig.check_healthy(when);
+}
+
+#[test]
+fn stable_and_fix_drop_no_key_of_an_importer_whose_source_lost_its_mark_by_hand() {
+    check_refused_and_mended(&split_by_hand(), "one batch");
+    for copied in 0..4 {
+        let rig = split_by_hand();
+        let nodes = rig.cluster.nodes();
+        let importing = SetSlot::Importing { source: id(0) };
+        nodes[1].as_redis().set_slot(slot(), importing).expect("as in Redis");
+        let at_source = nodes[0].keys_in_slot(slot(), copied).expect("keys");
+        if copied > 0 {
+            let options = MigrateOptions::default();
+            assert_eq!(nodes[0].copy_keys(&at_source, id(1), options), Ok(copied));
+        }
+        check_refused_and_mended(&rig, &format!("{copied} copies beside keys"));
+    }
+}
+
+#[test]
+fn stable_on_an_aborting_target_whose_source_lost_its_mark_by_hand_drops_no_key() {
+    let rig = Rig::new(6, Bus::Delivers);
+    rig.drive(4, Some(3)).expect("an open move");
+    let nodes = rig.cluster.nodes();
+    nodes[0].as_redis().set_slot(slot(), SetSlot::Stable).expect("as in Redis");
+    assert!(nodes[1].count_keys_in_slot(slot()).unwrap() > 0);
+    check_refused_and_mended(&rig, "aborting");
+}
+
+#[test]
+fn stable_drops_no_key_of_a_source_that_lost_the_slot_by_hand() {
+    let rig = Rig::new(6, Bus::Delivers);
+    rig.drive(2, None).expect("an open move");
+    let nodes = rig.cluster.nodes();
+    nodes[0].as_redis().del_slots(&[slot()]).expect("as in Redis");
+    nodes[1].set_slot(slot(), SetSlot::Stable).expect("no key has travelled");
+    let fixed = rig.cluster.fix_slots(&only(), FixOptions::new()).unwrap();
+    assert!(fixed.left.is_healthy(), "{fixed}");
+    rig.check_healthy("a slot that nobody owned");
+}
+
+#[test]
+fn a_node_that_holds_keys_which_nobody_finds_imports_none() {
+    let rig = split_by_hand();
+    let target = &rig.cluster.nodes()[1];
+    target.as_redis().set_slot(slot(), SetSlot::Stable).expect("as in Redis");
+    let error = SetSlotError::TargetHoldsKeys { target: id(1) };
+    let refused = Err(AdminError::SetSlot { slot: slot(), error });
+    assert_eq!(target.set_slot(slot(), SetSlot::Importing { source: id(0) }), refused);
+    let fixed = rig.cluster.fix_slots(&only(), FixOptions::new()).unwrap();
+    assert!(fixed.left.is_healthy(), "{fixed}");
+    rig.check_healthy("orphans");
 }
 
 #[test]

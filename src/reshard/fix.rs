@@ -234,6 +234,10 @@ impl<V: Value + ?Sized> Fix<V> {
 
     /// Looks at one slot and makes one repair there, or goes on with one that takes several steps.
     ///
+    /// A step that looks takes many holds, one token in each: those of every node that has to do
+    /// with the slot, up to [`CHECK_LOOKS_MAX`](crate::limits::CHECK_LOOKS_MAX) times, and then the
+    /// one of the repair. A step that goes on with a move or a handover takes one hold.
+    ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Reentrant`]; the fix stays where it is.
     pub fn step(&mut self) -> Result<FixStep, Error> {
@@ -344,14 +348,16 @@ impl<V: Value + ?Sized> Fix<V> {
         let done = match act {
             Act::Drive(open) => return self.begin_drive(finding, open),
             Act::Claim(by) => {
-                let claimed = self.node(by)?.claim_slot(slot, look.recorded);
+                let claimed = self.node(by).and_then(|node| node.claim_slot(slot, look.recorded));
                 claimed.map(|()| self.count_claim(by, look))
             }
             Act::Reclaim { by, from } => {
-                self.node(by)?.reclaim(slot, from).map(|_| Repair::Reclaimed { by, from })
+                let reclaimed = self.node(by).and_then(|node| node.reclaim(slot, from));
+                reclaimed.map(|_| Repair::Reclaimed { by, from })
             }
             Act::Tell { node, owner } => {
-                let told = self.node(node)?.set_slot(slot, SetSlot::Node { owner });
+                let verb = SetSlot::Node { owner };
+                let told = self.node(node).and_then(|node| node.set_slot(slot, verb));
                 told.map(|_| Repair::Told)
             }
         };
@@ -373,9 +379,9 @@ impl<V: Value + ?Sized> Fix<V> {
         Repair::Claimed { by }
     }
 
-    fn node(&self, id: NodeId) -> Result<&Node<V>, Error> {
-        let node = self.nodes.get(id.index());
-        node.ok_or_else(|| AdminError::UnknownNode { node: id }.into())
+    /// A node, which may have joined since the fix began.
+    fn node(&self, id: NodeId) -> Result<Node<V>, AdminError> {
+        self.cluster.node(id).ok_or(AdminError::UnknownNode { node: id })
     }
 
     /// A repair that was refused changed nothing: somebody else was faster, and the slot is looked
@@ -413,14 +419,18 @@ impl<V: Value + ?Sized> Fix<V> {
 
     fn begin_handover(&mut self, record: &HandoverRecord) -> Result<FixStep, Error> {
         let finding = finding_of(record);
-        let mut driver = match Handover::take_over(&self.cluster, record.id) {
+        let begun = Handover::take_over(&self.cluster, record.id).and_then(|mut driver| {
+            if self.options.open_moves == Resume::Abort {
+                driver.abort()?;
+            }
+            Ok(driver)
+        });
+        let driver = match begun {
             Ok(driver) => driver,
+            // Another driver has ended it meanwhile.
             Err(Error::Admin(error)) => return self.note(finding, Err(error)),
             Err(error) => return Err(error),
         };
-        if self.options.open_moves == Resume::Abort {
-            driver.abort()?;
-        }
         self.driving = Some(Driving { finding, driver: Box::new(driver), may_turn: true });
         Ok(FixStep::More)
     }

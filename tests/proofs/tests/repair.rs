@@ -380,6 +380,19 @@ fn a_node_that_holds_keys_which_nobody_finds_imports_none() {
 }
 
 #[test]
+fn a_slot_that_went_to_a_node_that_joined_after_a_fix_began_is_repaired_too() {
+    let rig = Rig::new(6, Bus::Delivers);
+    let mut fix = Fix::new(&rig.cluster, FixOptions::new(), only());
+    let joined = rig.cluster.add_node().expect("room for one more").id();
+    rig.cluster.nodes()[0].hand_over(slot(), joined).expect("nothing is in the way");
+    let stray = &rig.cluster.nodes()[1];
+    stray.as_redis().set_slot(slot(), SetSlot::Importing { source: id(2) }).expect("as in Redis");
+    while fix.step().expect("an open cluster") != FixStep::Done {}
+    assert_eq!(fix.report().repaired.len(), 1, "{}", fix.report());
+    rig.check_healthy("a stray mark");
+}
+
+#[test]
 fn a_handover_of_a_set_whose_driver_died_is_finished_or_released() {
     let slots: Vec<_> = Slot::all().skip(100).take(4).collect();
     for steps in 1..10 {

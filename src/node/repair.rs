@@ -19,6 +19,7 @@ use crate::node::Roster;
 use crate::node::member::state_of;
 use crate::node::pair::lock_pair;
 use crate::shard::Dropped;
+use crate::shard::Hold;
 use crate::shard::Value;
 use crate::shard::drop_copies;
 use crate::slot::Slot;
@@ -83,22 +84,43 @@ impl<V: Value + ?Sized> Roster<V> {
 impl<V: Value + ?Sized> Node<V> {
     /// This node becomes the owner of a slot by an epoch that is drawn now, and tells everybody.
     ///
-    /// For repairs: it asks no other header. `known` is what [`Cluster::slot_owner`] said when the
-    /// caller saw that the slot has no owner, or that this node is the one that should go on to own
-    /// it; when that has changed since, nothing is done. A mark that says that the slot comes here
-    /// goes; one that says that its keys leave stays.
+    /// For repairs: of the other headers it asks that of the owner which it replaces. `known` is
+    /// what [`Cluster::slot_owner`] said when the caller saw that the slot has no owner, or that
+    /// this node is the one that should go on to own it; when that has changed since, nothing is
+    /// done. A mark that says that the slot comes here goes; one that says that its keys leave
+    /// stays.
     ///
     /// [`Cluster::slot_owner`]: crate::Cluster::slot_owner
     ///
     /// # Errors
-    /// [`AdminError::SlotBusy`] when the owner is another one by now; `SetSlot` with `SlotIsOpen`
-    /// for a slot that is reserved here; `Worker` (`Busy`: come back). Nothing was changed.
+    /// [`AdminError::SlotBusy`] when the owner is another one by now, or the known one still serves
+    /// the slot or has it reserved; `SetSlot` with `SlotIsOpen` for a slot that is reserved here;
+    /// `UnknownNode`; `Worker` (`Busy`: come back). Nothing was changed.
     pub fn claim_slot(&self, slot: Slot, known: SlotOwner) -> Result<(), AdminError> {
         self.roster.expect_open()?;
         self.roster.expect_gate_open(slot)?;
+        let ownership = match known.owner.filter(|&owner| owner != self.id) {
+            None => self.claim_held(slot, known, &mut self.member().headers.get(slot).lock())?,
+            Some(owner) => {
+                let (mut mine, theirs) = lock_pair(self.member(), self.roster.named(owner)?, slot);
+                if theirs.owned || matches!(state_of(&theirs), SlotState::Reserved { .. }) {
+                    return Err(AdminError::SlotBusy { slot });
+                }
+                self.claim_held(slot, known, &mut mine)?
+            }
+        };
+        self.roster.broadcast(self.id, &[Claim { slot, ownership }]);
+        Ok(())
+    }
+
+    fn claim_held(
+        &self,
+        slot: Slot,
+        known: SlotOwner,
+        hold: &mut Hold<'_, V>,
+    ) -> Result<SlotOwner, AdminError> {
         let member = self.member();
-        let mut hold = member.headers.get(slot).lock();
-        let mut side = member.marks(slot, &hold);
+        let mut side = member.marks(slot, hold);
         if let SlotState::Reserved { id } = side.state {
             let error = SetSlotError::SlotIsOpen { node: self.id, id };
             return Err(AdminError::SetSlot { slot, error });
@@ -114,10 +136,8 @@ impl<V: Value + ?Sized> Node<V> {
             side.state = SlotState::Stable;
         }
         side.view = ownership;
-        member.put_side(slot, &mut hold, &side);
-        drop(hold);
-        self.roster.broadcast(self.id, &[Claim { slot, ownership }]);
-        Ok(())
+        member.put_side(slot, hold, &side);
+        Ok(ownership)
     }
 
     /// This node, the owner of a slot, takes back what lies at another node that has no right to

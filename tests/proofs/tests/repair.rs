@@ -393,6 +393,41 @@ fn a_slot_that_went_to_a_node_that_joined_after_a_fix_began_is_repaired_too() {
 }
 
 #[test]
+fn no_node_claims_a_slot_that_another_one_serves_or_has_reserved() {
+    let busy = Err(AdminError::SlotBusy { slot: slot() });
+    let check_refused = |cluster: &Cluster, when: &str| {
+        let known = cluster.slot_owner(slot());
+        for node in cluster.nodes().iter().filter(|node| Some(node.id()) != known.owner) {
+            assert_eq!(node.claim_slot(slot(), known), busy, "{when}");
+        }
+    };
+    for steps in 0..8 {
+        let rig = Rig::new(6, Bus::Holds);
+        rig.drive(steps, None);
+        let before = rig.cluster.slot_owner(slot());
+        check_refused(&rig.cluster, &format!("{steps} steps of a move"));
+        assert_eq!(rig.cluster.slot_owner(slot()), before);
+        rig.cluster.fix_slots(&only(), FixOptions::new()).expect("an open cluster");
+        rig.check_healthy(&format!("{steps} steps of a move"));
+    }
+    for steps in 0..5 {
+        let rig = Rig::new(6, Bus::Delivers);
+        let planned = PlannedMove { slot: slot(), source: id(0), target: id(1) };
+        let mut driver = Handover::new(&rig.cluster, &[planned]);
+        for _ in 0..steps {
+            driver.step().expect("nothing is in the way");
+        }
+        check_refused(&rig.cluster, &format!("{steps} steps of a handover"));
+        while !matches!(driver.step(), Ok(MoveStep::Done { .. })) {}
+        rig.check_healthy(&format!("{steps} steps of a handover"));
+    }
+    let rig = Rig::new(6, Bus::Delivers);
+    let nodes = rig.cluster.nodes();
+    nodes[0].as_redis().del_slots(&[slot()]).expect("as in Redis");
+    assert_eq!(nodes[1].claim_slot(slot(), rig.cluster.slot_owner(slot())), Ok(()));
+}
+
+#[test]
 fn a_handover_of_a_set_whose_driver_died_is_finished_or_released() {
     let slots: Vec<_> = Slot::all().skip(100).take(4).collect();
     for steps in 1..10 {

@@ -3,6 +3,7 @@
 use crate::command::Operation;
 use crate::migration::MoveId;
 use crate::migration::Route;
+use crate::migration::Side;
 use crate::migration::SlotState;
 use crate::migration::check_batch;
 use crate::migration::check_pull_back;
@@ -10,6 +11,7 @@ use crate::node::Asking;
 use crate::node::Attempt;
 use crate::node::Attempted;
 use crate::node::Executed;
+use crate::node::Member;
 use crate::node::Redirected;
 use crate::node::Roster;
 use crate::node::pair::Holds;
@@ -18,10 +20,12 @@ use crate::node::pair::try_lock_pair;
 use crate::shard::Batch;
 use crate::shard::Dropped;
 use crate::shard::Existing;
+use crate::shard::Hold;
 use crate::shard::Transfer;
 use crate::shard::Travelled;
 use crate::shard::Value;
 use crate::shard::transfer;
+use crate::slot::Slot;
 use crate::testing::Fault;
 use crate::time::Now;
 use crate::topology::NodeId;
@@ -140,6 +144,10 @@ impl<V: Value + ?Sized> Roster<V> {
             }
         };
         if !legal && !self.faults.has(Fault::PullWithoutCheck) {
+            if is_aborting_alone(&sides.0, pull) {
+                drop(at_target);
+                return self.run_pulled(source, slot, operation, (at_source, now, dropped));
+            }
             let state = if asked == source.id { sides.0.state } else { sides.1.state };
             return self.answer_without_pull(asked, state, (pull, attempt), operation);
         }
@@ -147,7 +155,8 @@ impl<V: Value + ?Sized> Roster<V> {
             Way::Back => (at_target, at_source, source),
             Way::Forth | Way::Neither => (at_source, at_target, target),
         };
-        let named = (Batch::Named(operation.keys()), Existing::Replace);
+        let existing = if pull.way == Way::Back { Existing::Keep } else { Existing::Replace };
+        let named = (Batch::Named(operation.keys()), existing);
         let pulled = transfer(&mut from.shard, &mut to.shard, named, now, dropped);
         if let Transfer::Moved(Travelled { keys: keys @ 1.., bytes }) = pulled {
             self.moves.change(pull.id, |record| {
@@ -161,10 +170,21 @@ impl<V: Value + ?Sized> Roster<V> {
         // Whatever changes the marks needs the other token too, and the keys are all here: one
         // token is enough, and a long closure holds up one side only.
         drop(from);
-        let output = operation.run(&mut to.shard, now, dropped);
-        self.count_lent(&mut to);
         self.answers.count_pull();
-        taker.release(slot, to);
+        self.run_pulled(taker, slot, operation, (to, now, dropped))
+    }
+
+    /// Runs an operation whose keys are all on this side, as far as they can be.
+    fn run_pulled<O: Operation<V>>(
+        &self,
+        member: &Member<V>,
+        slot: Slot,
+        operation: O,
+        (mut hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
+    ) -> Executed<O, O::Output> {
+        let output = operation.run(&mut hold.shard, now, dropped);
+        self.count_lent(&mut hold);
+        member.release(slot, hold);
         Executed::Done(output)
     }
 
@@ -210,4 +230,11 @@ impl<V: Value + ?Sized> Roster<V> {
         };
         Executed::Redirect(Redirected { route, known }, operation)
     }
+}
+
+/// Whether a source goes on with the abort of a move whose target has lost its mark, which only
+/// verbs as in Redis can do to it. Nothing can be pulled, and the source answers by what it has.
+fn is_aborting_alone(source: &Side, pull: Pull) -> bool {
+    let mark = SlotState::Aborting { target: pull.target, id: pull.id };
+    pull.way == Way::Back && source.owns() && source.state == mark
 }

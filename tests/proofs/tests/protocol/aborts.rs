@@ -1,6 +1,6 @@
 //! Aborts and STABLE: both sides turn round at once, and never after the flip.
 
-use slotkeep::{AbortStep, Answer, MovePhase, SetSlotError, SlotState};
+use slotkeep::{AbortStep, Answer, MovePhase, SetSlot, SetSlotError, Slot, SlotState};
 
 use crate::rig::{A, B, C, K, L, Rig, check_way, id, read};
 
@@ -115,6 +115,30 @@ fn an_abort_whose_driver_dies_at_any_step_leaves_every_key_readable() {
         assert_eq!(rig.stored(A), KEYS.len());
         rig.check_settled(A);
     }
+}
+
+/// A call that names a key which is not at the source was asked again, for ever.
+#[test]
+fn an_abort_whose_target_lost_its_mark_by_hand_answers_every_call() {
+    let rig = Rig::new(3);
+    rig.write(K, "v");
+    rig.write(L, "w");
+    let move_id = rig.open(A, B);
+    assert_eq!(rig.batch(A, move_id, 1).unwrap().moved, 1);
+    assert_eq!(rig.abort(move_id, 8), Ok(AbortStep::More));
+    let target = &rig.cluster.nodes()[B];
+    target.as_redis().set_slot(Slot::of(K), SetSlot::Stable).unwrap();
+    let client = rig.cluster.client();
+    let found = KEYS.map(|key| client.get(key).expect("an answer").is_some());
+    assert_eq!(found.iter().filter(|&&found| found).count(), 1, "one is out of reach");
+    assert_eq!(client.mget(&KEYS).expect("an answer").iter().flatten().count(), 1);
+    client.set(KEYS[2], b"x").expect("an answer");
+    let fixed = rig.cluster.fix().unwrap();
+    assert!(fixed.left.is_healthy(), "{fixed}");
+    for (key, value) in [(K, "v"), (L, "w"), (KEYS[2], "x")] {
+        rig.check_read(key, Some(value));
+    }
+    rig.check_settled(A);
 }
 
 /// While the keys travel back the source answers no ASK: not for what it lacks, not for new keys.

@@ -127,8 +127,9 @@ impl<V: Value + ?Sized> Roster<V> {
                 (mine, Some(other))
             }
         };
-        let holds = self.truth.owner(slot) == Some(owner.id) && state_of(&mine) == state;
-        holds.then_some((mine, other))
+        // Only the peer matters: reservations may come and go.
+        let same_peer = owner.peer_in(state_of(&mine)) == owner.peer_in(state);
+        (self.truth.owner(slot) == Some(owner.id) && same_peer).then_some((mine, other))
     }
 }
 
@@ -159,5 +160,34 @@ impl<V: Value + ?Sized> Roster<V> {
             let reachable = Some(*home) == owner || Some(*home) == peer;
             assert!(reachable, "key {key:?} of slot {slot} lies on {home}, owner {owner:?}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migration::MoveId;
+    use crate::node::Node;
+    use crate::node::RosterOptions;
+    use crate::node::member::set_state;
+    use crate::sync::Arc;
+
+    #[test]
+    fn a_reservation_that_comes_or_goes_turns_no_whole_slot_call_back() {
+        let roster = Arc::new(Roster::<[u8]>::new(RosterOptions::of_unit_tests()));
+        let [owner, other] = [(); 2].map(|()| roster.add_node().expect("room for two"));
+        let node = Node::new(Arc::clone(&roster), owner).expect("just added");
+        let slot = Slot::MIN;
+        node.add_slots(&[slot]).expect("nobody has it");
+        let id = MoveId::new(1);
+        let reserved = SlotState::Reserved { id };
+        let member = roster.known(owner);
+        assert!(roster.lock_whole(member, reserved, slot).is_some());
+        set_state(&mut member.headers.get(slot).lock(), reserved);
+        assert!(roster.lock_whole(member, SlotState::Stable, slot).is_some());
+        let (_, second) = roster.lock_whole(member, reserved, slot).expect("it is so");
+        assert!(second.is_none());
+        let open = SlotState::Migrating { target: other, id };
+        assert!(roster.lock_whole(member, open, slot).is_none(), "no key may be missed");
     }
 }

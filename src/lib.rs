@@ -1,8 +1,8 @@
 //! `slotkeep`: an embeddable, sharded key-value engine with the hash slots of Redis Cluster.
 //!
 //! One process holds several nodes, which share out 16384 hash slots: byte for byte the slots of
-//! Redis Cluster. Slots move between nodes while they serve, by the same state machine, with MOVED,
-//! ASK and TRYAGAIN; a client follows them by itself.
+//! Redis Cluster. Slots move between nodes while they serve: whole, at one instant, or key by key
+//! by the state machine of Redis Cluster. A client follows MOVED and ASK by itself.
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,7 +49,7 @@
 //! | [`guide`] | what is guaranteed |
 //! | [`slot`] | slots, hash tags, ranges and sets |
 //! | [`migration`] | the states of a moving slot and the routing decision |
-//! | [`reshard`] | plans, drivers of moves, resharding |
+//! | [`reshard`] | plans, drivers of moves, resharding, pace, and what a check and a fix report |
 //! | [`limits`] | every bound |
 //! | [`crc16`] | the checksum behind slots |
 //!
@@ -65,6 +65,8 @@
 //! | owner | the node to which a slot belongs |
 //! | epoch | the version of an owner; the greater one wins |
 //! | source, target | the nodes from which and to which a slot moves |
+//! | handover | a slot changes its owner with everything in it at one instant; the default |
+//! | classic move | the keys of a slot travel in batches, as in Redis Cluster |
 //! | MOVED, ASK, TRYAGAIN | another node owns the slot; ask the target once; the keys are split |
 //! | pull | the keys that a call names go to one side of a move, and the call runs there |
 //!

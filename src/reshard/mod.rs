@@ -1,6 +1,6 @@
 //! Moves slots between nodes while they serve: plans, drivers, resharding.
 //!
-//! Built on public items only: whatever this does, users can do.
+//! Built on public items, but for a few that count retries, tell copies from keys, and pause.
 
 mod check;
 mod control;

@@ -19,6 +19,7 @@ use super::swar::WORDS;
 use super::wide::IDENTITY;
 use super::wide::all_windows_of_blocks;
 use super::wide::constant;
+use super::wide::load_anywhere;
 use super::wide::load_raw;
 use super::wide::pair;
 
@@ -43,7 +44,7 @@ pub(super) fn checksum(bytes: &[u8]) -> u16 {
 #[inline]
 fn two_blocks(bytes: &[u8]) -> u16 {
     let Some((head, last)) = bytes.split_last_chunk() else { return 0 };
-    let head = load_head(bytes, head.len());
+    let head = reverse(load_anywhere(head));
     all_windows_of_blocks(_mm512_xor_si512(shift::<512>(head), load_block(last)))
 }
 

@@ -481,7 +481,7 @@ pub(super) fn load_is_fast(bytes: &[u8], width: usize) -> bool {
 /// One to 64 bytes at the end of a register.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
-fn load_anywhere(bytes: &[u8]) -> __m512i {
+pub(super) fn load_anywhere(bytes: &[u8]) -> __m512i {
     if load_is_fast(bytes, 64) { load(bytes) } else { load_at_page_start(bytes) }
 }
 

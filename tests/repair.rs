@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use slotkeep::reshard::{Finding, FixOptions, Move, MoveStep, PlannedMove, Resume};
-use slotkeep::{AdminError, Cluster, Error, NodeId, SetSlotError, SlotSet};
+use slotkeep::{AdminError, Asking, Cluster, Error, NodeId, SetSlot, SetSlotError, SlotSet};
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -55,6 +55,23 @@ fn an_open_move_is_named_with_its_nodes_and_finished() {
     assert_eq!(fixed.to_string(), named.replace(": Migrating", ": Migrating: Finished"));
     assert_eq!(cluster.slot_owner(slot()).owner, Some(target));
     assert_eq!(client.get(key(1)).unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn an_abort_drops_no_key_of_a_lone_importer_and_says_so_instead_of_going_on() {
+    let cluster = two_nodes();
+    let client = cluster.client();
+    let (source, target) = sides(&cluster);
+    let importing = SetSlot::Importing { source };
+    let id = cluster.node(target).unwrap().set_slot(slot(), importing).unwrap().unwrap();
+    // The source never takes the move over, and somebody writes at the importer by its id.
+    client.at(target, Asking::Move(id)).unwrap().set(key(1), b"stray").unwrap();
+    let split = AdminError::SetSlot { slot: slot(), error: SetSlotError::KeysSplit };
+    assert_eq!(cluster.abort_step(id, 8), Err(split));
+    assert_eq!(cluster.move_record(id).unwrap().last_error, Some(split));
+    cluster.fix().unwrap();
+    assert!(cluster.check().unwrap().is_healthy());
+    assert_eq!(client.get(key(1)).unwrap().as_deref(), Some(&b"stray"[..]));
 }
 
 #[test]

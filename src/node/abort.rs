@@ -59,7 +59,10 @@ impl<V: Value + ?Sized> Roster<V> {
             return match target.set_slot_step(record.slot, SetSlot::Stable, id) {
                 Ok(_) => Ok(AbortStep::Done),
                 // Another driver has opened the source meanwhile, and sent keys: they come back.
-                Err(AdminError::SetSlot { error: SetSlotError::KeysSplit, .. }) => {
+                // What else lies there came by no move, so that no step of one brings it home.
+                Err(AdminError::SetSlot { error: SetSlotError::KeysSplit, .. })
+                    if self.has_left_phase(id, MovePhase::Importing) =>
+                {
                     Ok(AbortStep::More)
                 }
                 Err(error) => Err(error),
@@ -70,6 +73,11 @@ impl<V: Value + ?Sized> Roster<V> {
             self.moves.refused(id, error);
             error
         })
+    }
+
+    /// Whether a move has come further than this, or has ended.
+    fn has_left_phase(&self, id: MoveId, phase: MovePhase) -> bool {
+        self.moves.get(id).is_none_or(|record| record.phase != phase)
     }
 
     fn abort_hold(

@@ -103,16 +103,16 @@ const WINDOWS_LEN: usize = 48;
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 fn checksum_alone(bytes: &[u8]) -> u16 {
-    checksum(bytes)
+    // A full register needs no mask.
+    let Ok(sixteen) = bytes.try_into() else { return checksum_of_other_len(bytes) };
+    three_windows(load_raw_sixteen(sixteen))
 }
 
+/// A function apart: in one function, the compiler would make one end of this and of sixteen bytes,
+/// and a jump to it.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline]
-fn checksum(bytes: &[u8]) -> u16 {
-    // A full register needs no mask.
-    if let Ok(sixteen) = bytes.try_into() {
-        return three_windows(load_raw_sixteen(sixteen));
-    }
+#[inline(never)]
+fn checksum_of_other_len(bytes: &[u8]) -> u16 {
     if bytes.len() > 16 {
         return beyond_short(bytes);
     }
@@ -142,19 +142,24 @@ fn checksum_at_page_start(bytes: &[u8]) -> u16 {
 
 /// The checksum of the hash tag of `key`.
 ///
-/// What is rare is a function apart, and so are keys with a brace: the way of the others has no
-/// jump that is taken, and branches that are predicted by what came before see further back.
+/// What is rare is a function apart, so are keys with a brace, and so is every length but sixteen:
+/// each way takes as few jumps as it can, and branches that are predicted by what came before see
+/// further back.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
     // A full register needs no mask.
-    if let Ok(sixteen) = key.try_into() {
-        let bytes = load_raw_sixteen(sixteen);
-        let hits = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'{'.cast_signed()));
-        if _mm_movemask_epi8(hits) == 0 {
-            return three_windows(bytes);
-        }
+    let Ok(sixteen) = key.try_into() else { return checksum_of_tag_of_other_len(key) };
+    let bytes = load_raw_sixteen(sixteen);
+    let hits = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'{'.cast_signed()));
+    if _mm_movemask_epi8(hits) != 0 {
         return checksum_of_tag_apart(key);
     }
+    three_windows(bytes)
+}
+
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline(never)]
+fn checksum_of_tag_of_other_len(key: &[u8]) -> u16 {
     // A single test for none and for too many.
     if key.len().wrapping_sub(1) >= WINDOWS_LEN {
         return checksum_of_longer_tag(key);
@@ -174,13 +179,14 @@ pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
 #[inline(never)]
 fn checksum_of_longer_tag(key: &[u8]) -> u16 {
     if key.len().wrapping_sub(1) >= 64 {
-        return checksum(hash_tag_by(key, |bytes, byte| position(bytes, byte)));
+        return checksum_alone(hash_tag_by(key, |bytes, byte| position(bytes, byte)));
     }
     checksum_of_tag_apart(key)
 }
 
 /// The checksum of the hash tag of a key of up to 64 bytes, wherever it lies.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[cold]
 #[inline(never)]
 fn checksum_of_tag_apart(key: &[u8]) -> u16 {
     let bytes = load_anywhere(key);
@@ -214,10 +220,10 @@ fn checksum_behind_brace(key: &[u8], open: u64, close: u64) -> u16 {
     let start = open.trailing_zeros() as usize + 1;
     let end = close.trailing_zeros() as usize;
     if close == 0 || start == end {
-        return checksum(key);
+        return checksum_alone(key);
     }
     let before = 64 - key.len();
-    key.get(start - before..end - before).map_or(0, |tag| checksum(tag))
+    key.get(start - before..end - before).map_or(0, |tag| checksum_alone(tag))
 }
 
 /// The checksum of up to 64 bytes, which end the register.

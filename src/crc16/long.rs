@@ -5,6 +5,7 @@ use core::arch::x86_64::__m512i;
 use core::arch::x86_64::_bzhi_u64;
 use core::arch::x86_64::_mm_setr_epi8;
 use core::arch::x86_64::_mm512_add_epi8;
+use core::arch::x86_64::_mm512_alignr_epi64;
 use core::arch::x86_64::_mm512_broadcast_i32x4;
 use core::arch::x86_64::_mm512_clmulepi64_epi128;
 use core::arch::x86_64::_mm512_maskz_permutexvar_epi8;
@@ -71,19 +72,37 @@ fn fold(bytes: &[u8]) -> u16 {
     merge(sums)
 }
 
-/// [`fold`] of words that are in registers already.
+/// The checksum of what [`xor_fold`] leaves: by narrower words, and then by products.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 #[inline]
 fn fold_words(words: &[__m512i; WORDS]) -> u16 {
-    let words = words.map(|word| reverse(word));
-    let (groups, _) = words.as_chunks::<4>();
-    let mut sums = groups[0];
-    for group in &groups[1..] {
-        for (sum, &word) in sums.iter_mut().zip(group) {
-            *sum = shift_onto::<2048>(*sum, word);
+    let eight: [_; 8] = strike_out_half::<_, _, 4>(*words);
+    let four: [_; 4] = strike_out_half::<_, _, 2>(eight);
+    merge(four.map(|word| reverse(word)))
+}
+
+/// The second half of registers that hold 32 narrow words, the first 16 of which are struck out.
+///
+/// Words 4 and 16 places behind are whole registers behind. The one 11 places behind is `LANES`
+/// times 64 bits nearer than that: so what is added to a register there comes from two.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline]
+fn strike_out_half<const COUNT: usize, const HALF: usize, const LANES: i32>(
+    mut sums: [__m512i; COUNT],
+) -> [__m512i; HALF] {
+    let (four, eleven) = (COUNT * 4 / 32, COUNT * 11 / 32);
+    let mut before = _mm512_setzero_si512();
+    for index in 0..HALF {
+        let struck = sums[index];
+        let both = _mm512_alignr_epi64::<LANES>(struck, before);
+        for (behind, addend) in [(four, struck), (eleven, both), (HALF, struck)] {
+            sums[index + behind] = _mm512_xor_si512(sums[index + behind], addend);
         }
+        before = struck;
     }
-    merge(sums)
+    let rest = _mm512_alignr_epi64::<LANES>(_mm512_setzero_si512(), before);
+    sums[HALF + eleven] = _mm512_xor_si512(sums[HALF + eleven], rest);
+    std::array::from_fn(|index| sums[HALF + index])
 }
 
 /// The checksum of four registers in a row.

@@ -142,9 +142,9 @@ fn checksum_at_page_start(bytes: &[u8]) -> u16 {
 
 /// The checksum of the hash tag of `key`.
 ///
-/// What is rare is a function apart, and so are keys with a brace and keys of sixteen bytes: the way
-/// of the others has no jump that is taken, and branches that are predicted by what came before see
-/// further back.
+/// What is rare is a function apart, and so are keys with a brace and keys of sixteen bytes: the
+/// way of the others has no jump that is taken, and branches that are predicted by what came before
+/// see further back.
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 pub(super) fn checksum_of_tag(key: &[u8]) -> u16 {
     if let Ok(sixteen) = key.try_into() {

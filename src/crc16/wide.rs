@@ -103,16 +103,9 @@ const WINDOWS_LEN: usize = 48;
 
 #[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
 fn checksum_alone(bytes: &[u8]) -> u16 {
-    // A full register needs no mask.
-    let Ok(sixteen) = bytes.try_into() else { return checksum_of_other_len(bytes) };
-    three_windows(load_raw_sixteen(sixteen))
-}
-
-/// A function apart: in one function, the compiler would make one end of this and of sixteen bytes,
-/// and a jump to it.
-#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
-#[inline(never)]
-fn checksum_of_other_len(bytes: &[u8]) -> u16 {
+    if let Ok(sixteen) = bytes.try_into() {
+        return checksum_of_sixteen(sixteen);
+    }
     if bytes.len() > 16 {
         return beyond_short(bytes);
     }
@@ -120,6 +113,16 @@ fn checksum_of_other_len(bytes: &[u8]) -> u16 {
         return checksum_at_page_start(bytes);
     }
     short(load_sixteen(bytes), bytes.len())
+}
+
+/// A full register needs no mask.
+///
+/// A function apart: in one function, the compiler would make one end of this and of other lengths,
+/// and a jump to it.
+#[target_feature(enable = "avx512vl,avx512vbmi,vpclmulqdq,gfni,bmi1,bmi2")]
+#[inline(never)]
+fn checksum_of_sixteen(bytes: &[u8; 16]) -> u16 {
+    three_windows(load_raw_sixteen(bytes))
 }
 
 /// A function apart, so that short keys need not clean up the upper halves of registers.

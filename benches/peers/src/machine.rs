@@ -3,6 +3,10 @@
 use std::fs;
 
 use core_affinity::CoreId;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::random::SEED;
 
 /// The locked versions are those that were compiled.
 const LOCK: &str = include_str!("../Cargo.lock");
@@ -13,6 +17,23 @@ pub fn processor() -> String {
     named(&text, "model name").unwrap_or("unknown").to_owned()
 }
 
+/// Prints where figures of many threads come from.
+pub fn print(packages: &[&str]) {
+    println!("processor  {}, {} cores, load {}", processor(), core_count(), load());
+    println!("versions   {}", versions(packages).join(", "));
+}
+
+/// The same for a file.
+pub fn to_json(packages: &[&str]) -> Value {
+    json!({
+        "processor": processor(),
+        "cores": core_count(),
+        "load": load(),
+        "versions": versions(packages),
+        "seed": SEED,
+    })
+}
+
 /// Binds this thread to the last core, which has the least to do with interrupts; returns which.
 pub fn pin() -> Option<usize> {
     bind(core_affinity::get_core_ids()?.last())
@@ -21,6 +42,23 @@ pub fn pin() -> Option<usize> {
 /// Binds this thread to a core apart from that of [`pin`], where there are two; returns which.
 pub fn pin_apart() -> Option<usize> {
     bind(core_affinity::get_core_ids()?.iter().rev().take(2).next_back())
+}
+
+/// Binds this thread to a core: that of its number, counted around; returns which.
+pub fn pin_client(number: usize) -> Option<usize> {
+    let cores = core_affinity::get_core_ids()?;
+    bind(cores.get(number % cores.len().max(1)))
+}
+
+/// How many cores this process may use.
+pub fn core_count() -> usize {
+    core_affinity::get_core_ids().map_or(1, |cores| cores.len())
+}
+
+/// How many threads of the whole machine wanted to run, over the last minute.
+pub fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("?").to_owned()
 }
 
 /// Threads that are started by a bound thread are bound as it is.

@@ -1,13 +1,21 @@
 //! `cargo peers`: the same work in several ways, ours and published rivals', as ratios against
 //! demands.
 
+mod clients;
 mod command;
+mod engine;
+mod heap;
+mod load;
 mod machine;
 mod measure;
+mod memory;
 mod moves;
+mod plot;
 mod random;
 mod report;
 mod slot;
+mod stores;
+mod ycsb;
 
 use std::process::ExitCode;
 
@@ -28,6 +36,12 @@ enum Command {
     Slot(slot::Options),
     /// Moves of whole slots against the same slot key by key, and what callers feel of both.
     Move(moves::Options),
+    /// The engine against published maps and caches: throughput and latency.
+    Engine(engine::Options),
+    /// What an entry takes, against published maps and caches.
+    Memory(memory::Options),
+    /// The six mixes of YCSB, on ours and on published maps and caches.
+    Ycsb(ycsb::Options),
 }
 
 /// What ends a run that could not be made; 1 is a goal that is SHORT.
@@ -37,6 +51,9 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Slot(options) => slot::run(&options),
         Command::Move(options) => moves::run(&options),
+        Command::Engine(options) => engine::run(&options),
+        Command::Memory(options) => memory::run(&options),
+        Command::Ycsb(options) => ycsb::run(&options),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

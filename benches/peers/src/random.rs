@@ -12,6 +12,12 @@ impl Random {
         Self(SEED)
     }
 
+    /// A sequence of its own for each number: of each of several threads.
+    pub fn of(number: u64) -> Self {
+        let mut random = Self(SEED.wrapping_add(number << 32));
+        Self(random.next())
+    }
+
     /// The next 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

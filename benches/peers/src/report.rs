@@ -8,6 +8,33 @@ use serde_json::json;
 
 use crate::measure::Spread;
 
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// Nanoseconds an operation, which are told as millions of operations a second.
+    Rate,
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Seconds,
+}
+
+impl Unit {
+    /// A figure with its unit and three digits or so.
+    pub fn tell(self, figure: f64) -> String {
+        match self {
+            Self::Time => time(figure),
+            Self::Rate => format!("{:.*} M/s", digits(1e3 / figure), 1e3 / figure),
+            Self::Bytes if figure >= 1e5 => format!("{:.2} MiB", figure / f64::from(1 << 20)),
+            Self::Bytes => format!("{figure:.1} B"),
+            Self::Seconds => format!("{figure:.3} s"),
+        }
+    }
+}
+
 /// What is asked of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -103,6 +130,8 @@ pub struct Goal {
     pub id: &'static str,
     /// What is measured.
     pub measure: String,
+    /// What the figures of both sides count.
+    pub unit: Unit,
     /// What has to be reached; `None` for lines that only inform.
     pub demand: Option<Bound>,
     /// What is hoped for.
@@ -112,7 +141,13 @@ pub struct Goal {
 impl Goal {
     /// A line that nothing is asked of.
     pub fn free(id: &'static str, measure: impl Into<String>) -> Self {
-        Self { id, measure: measure.into(), demand: None, aim: None }
+        Self { id, measure: measure.into(), unit: Unit::Time, demand: None, aim: None }
+    }
+
+    /// Says what the figures count, if not nanoseconds.
+    #[must_use]
+    pub fn unit(self, unit: Unit) -> Self {
+        Self { unit, ..self }
     }
 
     /// Adds what has to be reached.
@@ -139,9 +174,9 @@ impl Goal {
         Line {
             verdict: Verdict::of(self.demand, ratio),
             aim_met: self.aim.map(|aim| aim.is_met(ratio.median)),
-            ours_ns: Spread::of(ours).median,
+            ours: Spread::of(ours).median,
             rival: rival.to_owned(),
-            rival_ns: Spread::of(rival_rounds).median,
+            rivals: Spread::of(rival_rounds).median,
             ratio,
             goal: self,
         }
@@ -154,12 +189,12 @@ pub struct Line {
     /// What was asked.
     #[serde(flatten)]
     pub goal: Goal,
-    /// Our median, in nanoseconds an operation.
-    pub ours_ns: f64,
+    /// Our median, in the goal's unit.
+    pub ours: f64,
     /// The rival's name.
     pub rival: String,
-    /// The rival's median, in nanoseconds an operation.
-    pub rival_ns: f64,
+    /// The rival's median, in the goal's unit.
+    pub rivals: f64,
     /// The quartiles of the rounds' ratios.
     pub ratio: Spread,
     /// Whether the median reaches the aim, where there is one.
@@ -197,9 +232,9 @@ impl fmt::Display for Line {
             "{:<4} {:<44} {:>9}  {:<19} {:>9}  {:>6}x [{} .. {}]",
             self.goal.id,
             self.goal.measure,
-            time(self.ours_ns),
+            self.goal.unit.tell(self.ours),
             self.rival,
-            time(self.rival_ns),
+            self.goal.unit.tell(self.rivals),
             times(self.ratio.median),
             times(self.ratio.lower),
             times(self.ratio.upper),
@@ -208,11 +243,42 @@ impl fmt::Display for Line {
     }
 }
 
+/// Figures of all contestants, side by side, of which nothing is asked.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// The number of the goal that the figures belong to.
+    pub id: &'static str,
+    /// What was measured.
+    pub title: String,
+    /// What each column holds.
+    pub columns: Vec<(&'static str, Unit)>,
+    /// Each contestant's name and figures.
+    pub rows: Vec<(String, Vec<f64>)>,
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{:<4} {:<44}", self.id, self.title)?;
+        for (column, _) in &self.columns {
+            write!(f, " {column:>14}")?;
+        }
+        for (name, figures) in &self.rows {
+            write!(f, "\n       {name:<42}")?;
+            for ((_, unit), &figure) in self.columns.iter().zip(figures) {
+                write!(f, " {:>14}", unit.tell(figure))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// One entry of a report.
 #[derive(Clone, Debug)]
 pub enum Entry {
     /// A goal that was measured.
     Line(Box<Line>),
+    /// Figures of all contestants.
+    Table(Table),
     /// A goal that this machine cannot answer.
     Skip {
         /// The goal's number.
@@ -231,6 +297,7 @@ impl Entry {
     fn to_json(&self) -> Value {
         match self {
             Self::Line(line) => json!(line),
+            Self::Table(table) => json!(table),
             Self::Skip { id, reason } => json!({ "id": id, "verdict": "skip", "reason": reason }),
         }
     }
@@ -240,6 +307,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => line.fmt(f),
+            Self::Table(table) => table.fmt(f),
             Self::Skip { id, reason } => write!(f, "{id:<4} skip: {reason}"),
         }
     }
@@ -266,6 +334,11 @@ pub fn to_json(machine: &Value, entries: &[Entry]) -> Value {
         "machine": machine,
         "goals": entries.iter().map(Entry::to_json).collect::<Vec<_>>(),
     })
+}
+
+/// How many digits after the point a figure is told with.
+fn digits(figure: f64) -> usize {
+    if figure < 1.0 { 3 } else { 2 }
 }
 
 /// A time with three figures or so.
@@ -335,7 +408,7 @@ mod tests {
     #[test]
     fn the_worst_verdict_speaks_for_a_sweep_and_then_the_worst_ratio() {
         let worst = |demand, sweeps: &[&[f64]]| {
-            Line::worst(sweeps.iter().map(|rounds| line(demand, rounds)).collect()).rival_ns
+            Line::worst(sweeps.iter().map(|rounds| line(demand, rounds)).collect()).rivals
         };
         let noise = [1.0, 1.0, 1.4, 2.0, 2.0];
         let short = [1.5; 5];

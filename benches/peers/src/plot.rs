@@ -86,8 +86,7 @@ impl Panel {
         for (row, (name, share, figure)) in (0..).zip(&self.bars) {
             let middle = HEADING + row * ROW + ROW / 2;
             let end = NAMES + pixels(share * room);
-            let color =
-                if name.starts_with("ours") || name.starts_with("strict") { OURS } else { RIVAL };
+            let color = if name.starts_with("ours") { OURS } else { RIVAL };
             let corners = [(NAMES, middle - BAR / 2), (end, middle + BAR / 2)];
             area.draw(&Rectangle::new(corners, color.filled()))?;
             area.draw(&Text::new(name.as_str(), (NAMES - 6, middle), name_text.clone()))?;

@@ -30,9 +30,9 @@ pub fn entries(lab: &Lab) -> Vec<Entry> {
     let scripts = lab.grouped_over(keys, CLIENTS, Picks::Uniform, Mix::writes(5));
     let contestants = [
         singles(names::OURS, &lent, &scripts, Way::Ready),
-        singles("strict", &strict, &scripts, Way::Ready),
-        batches("strict, by 8", &strict, &scripts, 8),
-        batches("strict, by 32", &strict, &scripts, 32),
+        singles("ours, strict", &strict, &scripts, Way::Ready),
+        batches("ours, strict, by 8", &strict, &scripts, 8),
+        batches("ours, strict, by 32", &strict, &scripts, 32),
     ];
     let results = contest(lab.pace, CLIENTS, false, &contestants);
     vec![table("E13", "95/5, uniform, strict ownership", &results, &RATES)]

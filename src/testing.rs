@@ -37,6 +37,14 @@ impl Faults {
         Self { planted: Some(fault) }
     }
 
+    /// Whether no fault was planted.
+    pub(crate) fn is_empty(self) -> bool {
+        #[cfg(feature = "testing")]
+        return self.planted.is_none();
+        #[cfg(not(feature = "testing"))]
+        return true;
+    }
+
     /// Whether this fault was planted; never, and at no cost, without the feature.
     #[inline]
     pub(crate) fn has(self, fault: Fault) -> bool {

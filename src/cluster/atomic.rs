@@ -1,5 +1,7 @@
 //! Atomic calls on several keys of one slot: mget, mset, remove, transactions.
 
+use smallvec::SmallVec;
+
 use crate::cluster::Client;
 use crate::cluster::client::check_value;
 use crate::command::GetAll;
@@ -11,6 +13,7 @@ use crate::error::Error;
 use crate::limits::CALL_KEYS_MAX;
 use crate::shard::Handle;
 use crate::shard::Key;
+use crate::shard::Keys;
 use crate::shard::Value;
 use crate::slot::Slot;
 
@@ -22,7 +25,7 @@ impl<V: Value + ?Sized> Client<V> {
     /// client of [`Semantics::Redis`](crate::Semantics); see [`Error`].
     pub fn mget(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Handle<V>>>, Error> {
         let (slot, keys) = self.keys_of_one_slot(keys)?;
-        self.call(slot, GetAll { keys: keys.into() })
+        Ok(self.call(slot, GetAll { keys: (&*keys).into() })?.into_vec())
     }
 
     /// Writes several keys of one slot at one instant and clears their deadlines. Of two values of
@@ -34,11 +37,11 @@ impl<V: Value + ?Sized> Client<V> {
         &self,
         entries: impl IntoIterator<Item = (K, V::Source<'v>)>,
     ) -> Result<(), Error> {
-        let (names, values): (Vec<K>, Vec<V::Source<'v>>) =
+        let (names, values): (Vec<K>, SmallVec<[V::Source<'v>; 1]>) =
             entries.into_iter().take(CALL_KEYS_MAX + 1).unzip();
         values.iter().try_for_each(check_value::<V>)?;
         let (slot, keys) = self.keys_of_one_slot(&names)?;
-        self.call(slot, SetAll { keys: keys.into(), values })
+        self.call(slot, SetAll { keys: (&*keys).into(), values })
     }
 
     /// Removes several keys of one slot at one instant; how many were there.
@@ -47,7 +50,7 @@ impl<V: Value + ?Sized> Client<V> {
     /// As [`mget`](Self::mget).
     pub fn remove_all(&self, keys: &[impl AsRef<[u8]>]) -> Result<usize, Error> {
         let (slot, keys) = self.keys_of_one_slot(keys)?;
-        self.call(slot, RemoveAll { keys: keys.into() })
+        self.call(slot, RemoveAll { keys: (&*keys).into() })
     }
 
     /// Runs a closure over keys of one slot at one instant. Its writes are staged, and applied
@@ -92,7 +95,7 @@ impl<V: Value + ?Sized> Client<V> {
     pub(crate) fn keys_of_one_slot<'k>(
         &self,
         keys: &'k [impl AsRef<[u8]>],
-    ) -> Result<(Slot, Vec<Key<'k>>), Error> {
+    ) -> Result<(Slot, Keys<'k>), Error> {
         if keys.len() > CALL_KEYS_MAX {
             return Err(Error::TooManyKeys { keys: keys.len() });
         }

@@ -19,13 +19,13 @@ use crate::node::Pull;
 use crate::node::Redirected;
 use crate::node::Way;
 use crate::shard::Value;
-#[cfg(feature = "testing")]
 use crate::slot::Slot;
 use crate::sync::back_off;
 use crate::time::Clock;
 use crate::time::nanos_of;
 use crate::topology::GatePass;
 use crate::topology::NodeId;
+use crate::worker::Patience;
 
 /// A call on its way. `None` in `operation` means that it has ended.
 pub(crate) struct Call<'c, V: Value + ?Sized, O> {
@@ -53,19 +53,17 @@ where
     O::Output: Send,
 {
     /// A call of which nobody has been asked yet.
-    #[cfg(feature = "testing")]
-    pub(crate) fn new(client: &'c Client<V>, slot: Slot, operation: O) -> Self {
-        let (first, attempt) = (client.first_node(slot), client.attempt(slot, client.patience));
-        Self { operation: Some(operation), ..Self::at(client, first, attempt) }
-    }
-
-    /// A call whose first attempt, at this node, is being made.
-    fn at(client: &'c Client<V>, at: NodeId, attempt: Attempt) -> Self {
+    #[cold]
+    pub(crate) fn new(
+        client: &'c Client<V>,
+        (slot, patience): (Slot, Patience),
+        operation: O,
+    ) -> Self {
         Self {
             client,
-            operation: None,
-            attempt,
-            at,
+            operation: Some(operation),
+            attempt: client.attempt(slot, patience),
+            at: client.first_node(slot),
             pull: None,
             redirects: 0,
             try_agains: 0,
@@ -75,29 +73,20 @@ where
         }
     }
 
-    /// Makes the first attempt, which nearly always serves, and goes on from there if it does not.
+    /// Runs a call, which is nearly always served at once.
     #[inline]
     pub(crate) fn begin(
         client: &'c Client<V>,
-        attempt: Attempt,
+        (slot, patience): (Slot, Patience),
         operation: O,
     ) -> Ended<O, O::Output> {
-        let first = client.first_node(attempt.slot);
         if client.trace.is_some() {
-            let call = Self::at(client, first, attempt);
-            return Self { operation: Some(operation), ..call }.run();
+            return Self::new(client, (slot, patience), operation).run();
         }
-        match client.roster.execute(client.roster.known(first), attempt, operation) {
-            Ok(Executed::Done(output)) => Ok(output),
-            executed => Self::at(client, first, attempt).go_on_from(executed),
-        }
-    }
-
-    #[cold]
-    fn go_on_from(mut self, executed: Attempted<O, O::Output>) -> Ended<O, O::Output> {
-        match self.take(executed) {
-            Some(ended) => ended,
-            None => self.run(),
+        let member = client.first_member(slot);
+        match client.roster.serve_at_once(member, (slot, patience), operation) {
+            Ok(output) => Ok(output),
+            Err(operation) => Self::new(client, (slot, patience), operation).run(),
         }
     }
 

@@ -247,7 +247,7 @@ impl<V: Value + ?Sized> Client<V> {
         O: Operation<V> + Send,
         O::Output: Send,
     {
-        Call::begin(self, self.attempt(slot, self.patience), operation)
+        Call::begin(self, (slot, self.patience), operation)
     }
 
     /// [`call`](Self::call) that does not wait.
@@ -256,8 +256,7 @@ impl<V: Value + ?Sized> Client<V> {
         O: Operation<V> + Send,
         O::Output: Send,
     {
-        let attempt = self.attempt(slot, Patience::Try);
-        Call::begin(self, attempt, operation).map_err(|(error, _)| error)
+        Call::begin(self, (slot, Patience::Try), operation).map_err(|(error, _)| error)
     }
 
     /// How the first attempt of a call is made.

@@ -147,7 +147,7 @@ impl<V: Value + ?Sized> Client<V> {
             error,
             value: V::give_back(set.value),
         };
-        Call::begin(self, self.attempt(key.slot, patience), set).map_err(refused)
+        Call::begin(self, (key.slot, patience), set).map_err(refused)
     }
 
     fn deadline(&self, expiry: Expiry) -> Deadline {

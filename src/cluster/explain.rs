@@ -54,7 +54,7 @@ impl<V: Value + ?Sized> Client<V> {
         self.roster.expect_open()?;
         let look = |member: &crate::node::Member<V>| {
             let looked = member.peek(key.slot, |body| {
-                let present = body.shard.peek(&key, &self.roster.now()).is_some();
+                let present = body.peek(&key, &self.roster.now()).is_some();
                 (body.owned, crate::node::state_of(body), present)
             });
             let (owns, state, present) = looked;

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::cluster::Builder;
 use crate::cluster::Client;
 use crate::cluster::Cluster;
@@ -135,7 +137,7 @@ impl<V: Value + ?Sized> Cluster<V> {
         for member in roster.members() {
             for slot in member.populated.iter() {
                 member.peek(slot, |body| {
-                    body.shard.check_invariants(|key| roster.hasher.hash(key), slot);
+                    body.check_invariants(|key| roster.hasher.hash(key), slot);
                 });
             }
         }
@@ -222,7 +224,7 @@ impl<V: Value + ?Sized> Client<V> {
         O: Operation<V> + Send + 'c,
         O::Output: Send,
     {
-        let mut call = Call::new(self, slot, operation);
+        let mut call = Call::new(self, (slot, self.patience), operation);
         Steps { step: Box::new(move || Some(call.step()?.map_err(|(error, _)| error))) }
     }
 
@@ -246,7 +248,7 @@ impl<V: Value + ?Sized> Client<V> {
         let key = self.key_of(key);
         let deadline = ttl.map_or(Deadline::At(NEVER), Deadline::After);
         let set = Set { key, value, deadline, condition: Condition::Always, return_old: false };
-        let mut call = Call::new(self, key.slot, set);
+        let mut call = Call::new(self, (key.slot, self.patience), set);
         Steps { step: Box::new(move || Some(call.step()?.map(drop).map_err(|(error, _)| error))) }
     }
 
@@ -265,12 +267,18 @@ impl<V: Value + ?Sized> Client<V> {
     /// [`mget`](Client::mget).
     pub fn step_mget<'c>(&'c self, keys: &[&'c [u8]]) -> Steps<'c, Vec<Option<Handle<V>>>> {
         let keys: Vec<_> = keys.iter().map(|key| self.key_of(key)).collect();
-        self.steps(keys[0].slot, GetAll { keys: keys.into() })
+        let mut call = Call::new(self, (keys[0].slot, self.patience), GetAll { keys: keys.into() });
+        Steps {
+            step: Box::new(move || {
+                let ended = call.step()?.map_err(|(error, _)| error);
+                Some(ended.map(SmallVec::into_vec))
+            }),
+        }
     }
 
     /// [`mset`](Client::mset).
     pub fn step_mset<'c>(&'c self, entries: Vec<(&'c [u8], V::Source<'c>)>) -> Steps<'c, ()> {
-        let (keys, values): (Vec<_>, Vec<_>) =
+        let (keys, values): (Vec<_>, SmallVec<_>) =
             entries.into_iter().map(|(key, value)| (self.key_of(key), value)).unzip();
         self.steps(keys[0].slot, SetAll { keys: keys.into(), values })
     }
@@ -286,7 +294,7 @@ impl Client<[u8]> {
     /// [`incr`](Client::incr).
     pub fn step_incr<'c>(&'c self, key: &'c [u8], by: i64) -> Steps<'c, i64> {
         let key = self.key_of(key);
-        let mut call = Call::new(self, key.slot, Incr { key, by });
+        let mut call = Call::new(self, (key.slot, self.patience), Incr { key, by });
         Steps {
             step: Box::new(move || {
                 let ended = call.step()?.map_err(|(error, _)| error);

@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use crate::command::Access;
 use crate::command::Operation;
 use crate::shard::Dropped;
-use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Handle;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
-use crate::time::NEVER;
 use crate::time::Now;
 
 /// Reads the values of several keys at one instant.
@@ -20,7 +20,7 @@ pub(crate) struct GetAll<'k> {
 }
 
 impl<V: Value + ?Sized> Operation<V> for GetAll<'_> {
-    type Output = Vec<Option<Handle<V>>>;
+    type Output = SmallVec<[Option<Handle<V>>; 1]>;
     const ACCESS: Access = Access::Read;
 
     fn keys(&self) -> &[Key<'_>] {
@@ -41,7 +41,7 @@ impl<V: Value + ?Sized> Operation<V> for GetAll<'_> {
 /// later one stays.
 pub(crate) struct SetAll<'k, 'v, V: Value + ?Sized> {
     pub(crate) keys: Cow<'k, [Key<'k>]>,
-    pub(crate) values: Vec<V::Source<'v>>,
+    pub(crate) values: SmallVec<[V::Source<'v>; 1]>,
 }
 
 impl<V: Value + ?Sized> Operation<V> for SetAll<'_, '_, V> {
@@ -52,10 +52,9 @@ impl<V: Value + ?Sized> Operation<V> for SetAll<'_, '_, V> {
         &self.keys
     }
 
-    fn run(self, shard: &mut Shard<V>, _now: &Now<'_>, dropped: &mut Dropped<V>) {
+    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) {
         for (key, value) in self.keys.iter().zip(self.values) {
-            let entry = Entry::new(key.bytes, key.hash, value, NEVER);
-            dropped.extend(shard.insert(entry).map(Garbage::Entry));
+            shard.put(key, value, now, dropped);
         }
     }
 }

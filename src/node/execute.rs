@@ -18,7 +18,7 @@ use crate::node::Pull;
 use crate::node::Roster;
 use crate::node::Way;
 use crate::node::member::state_of;
-use crate::shard::Body;
+use crate::shard::Shard;
 use crate::shard::Dropped;
 use crate::shard::Hold;
 use crate::shard::Key;
@@ -81,6 +81,60 @@ type NotExecuted<O> = (WorkerError, O);
 pub(crate) type Attempted<O, T> = Result<Executed<O, T>, NotExecuted<O>>;
 
 impl<V: Value + ?Sized> Roster<V> {
+    /// Serves an operation, where nothing stands in its way: the cluster is open and lends its
+    /// tokens, the slot is the node's and no move of it is open. If anything does, the operation
+    /// comes back, and [`execute`](Self::execute) finds out what.
+    #[inline]
+    pub(crate) fn serve_at_once<O: Operation<V>>(
+        &self,
+        member: &Member<V>,
+        (slot, patience): (Slot, Patience),
+        operation: O,
+    ) -> Result<O::Output, O> {
+        if !self.direct || self.expect_open().is_err() {
+            return Err(operation);
+        }
+        if let [key, ..] = operation.keys() {
+            member.headers.prefetch(key);
+        }
+        let header = member.headers.get(slot);
+        // Dropped after the hold, on whatever way out.
+        let mut dropped = Dropped::new();
+        let hold = match patience {
+            Patience::Wait => header.lock(),
+            Patience::Try => match header.try_lock() {
+                Some(hold) => hold,
+                None => return Err(operation),
+            },
+        };
+        if !hold.is_settled() || !member.is_up() {
+            return Err(operation);
+        }
+        let now = Now::new(&*self.clock);
+        let output = self.run_held(member, slot, operation, (hold, &now, &mut dropped));
+        // Before the output becomes the answer, which a drop that panics here would leak.
+        drop(dropped);
+        Ok(output)
+    }
+
+    /// Runs an operation under the token of a slot in which all of its keys are, and gives the
+    /// token back.
+    #[inline]
+    pub(super) fn run_held<O: Operation<V>>(
+        &self,
+        member: &Member<V>,
+        slot: Slot,
+        operation: O,
+        (mut hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
+    ) -> O::Output {
+        let output = operation.run(&mut hold, now, dropped);
+        if !self.strict {
+            hold.count_lent();
+        }
+        member.release(slot, hold);
+        output
+    }
+
     /// Runs an operation on a node, in place or, in strict mode, on the shard's worker.
     #[inline]
     pub(crate) fn execute<O>(
@@ -128,7 +182,6 @@ impl<V: Value + ?Sized> Roster<V> {
     }
 
     /// Runs an operation in place, under the token.
-    #[inline]
     fn execute_here<O: Operation<V>>(
         &self,
         member: &Member<V>,
@@ -139,7 +192,7 @@ impl<V: Value + ?Sized> Roster<V> {
         // Dropped after the hold, on whatever way out.
         let mut dropped = Dropped::new();
         let early_state = self.state_outside_token(member, attempt.slot);
-        let mut hold = match attempt.patience {
+        let hold = match attempt.patience {
             Patience::Wait => header.lock(),
             Patience::Try => match header.try_lock() {
                 Some(hold) => hold,
@@ -151,26 +204,15 @@ impl<V: Value + ?Sized> Roster<V> {
             Some(early) => Now::new(early),
             None => Now::new(&*self.clock),
         };
-        let settled = early_state.unwrap_or_else(|| hold.is_settled());
-        if settled && member.is_up() {
-            let output = operation.run(&mut hold.shard, &now, &mut dropped);
-            self.count_lent(&mut hold);
-            member.release(attempt.slot, hold);
-            // Before the output becomes the answer, which a drop that panics here would leak.
-            drop(dropped);
-            return Ok(Executed::Done(output));
-        }
         let held = (hold, &now, &mut dropped);
-        let executed = self.execute_routed(member, attempt, operation, held);
+        let executed = if early_state == Some(true) && member.is_up() {
+            Executed::Done(self.run_held(member, attempt.slot, operation, held))
+        } else {
+            self.execute_routed(member, attempt, operation, held)
+        };
+        // Before the output becomes the answer, which a drop that panics here would leak.
         drop(dropped);
         Ok(executed)
-    }
-
-    #[inline]
-    pub(super) fn count_lent(&self, hold: &mut Hold<'_, V>) {
-        if !self.strict {
-            hold.count_lent();
-        }
     }
 
     /// The way of a slot that is open, foreign or down: asks `route` and does as it says.
@@ -180,7 +222,7 @@ impl<V: Value + ?Sized> Roster<V> {
         member: &Member<V>,
         attempt: Attempt,
         operation: O,
-        (mut hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
+        (hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
     ) -> Executed<O, O::Output> {
         if let Some(judged) = asking_to_judge(member, attempt, &hold) {
             return Executed::Pull(judged, operation);
@@ -189,10 +231,8 @@ impl<V: Value + ?Sized> Roster<V> {
         let presence = || count_presence(operation.keys(), &hold, now);
         match route(&facts, presence) {
             Route::Serve => {
-                let output = operation.run(&mut hold.shard, now, dropped);
-                self.count_lent(&mut hold);
-                member.release(attempt.slot, hold);
-                Executed::Done(output)
+                let held = (hold, now, dropped);
+                Executed::Done(self.run_held(member, attempt.slot, operation, held))
             }
             Route::PullBack { target, id } => {
                 Executed::Pull(Pull { source: member.id, target, id, way: Way::Back }, operation)
@@ -218,7 +258,7 @@ impl<V: Value + ?Sized> Roster<V> {
         member: &Member<V>,
         attempt: Attempt,
         access: Access,
-        body: &Body<V>,
+        body: &Shard<V>,
     ) -> Facts {
         let state = state_of(body);
         let owner = match member.view.owner(attempt.slot) {
@@ -276,7 +316,7 @@ impl<V: Value + ?Sized> Roster<V> {
 fn asking_to_judge<V: Value + ?Sized>(
     member: &Member<V>,
     attempt: Attempt,
-    body: &Body<V>,
+    body: &Shard<V>,
 ) -> Option<Pull> {
     match (attempt.asking, attempt.semantics, state_of(body)) {
         (Asking::Any, Semantics::Redis, SlotState::Importing { source, id })
@@ -289,8 +329,8 @@ fn asking_to_judge<V: Value + ?Sized>(
 }
 
 /// Counts which keys are here, without side effects.
-fn count_presence<V: Value + ?Sized>(keys: &[Key<'_>], body: &Body<V>, now: &Now<'_>) -> Presence {
-    let present = keys.iter().filter(|key| body.shard.peek(key, now).is_some()).count();
+fn count_presence<V: Value + ?Sized>(keys: &[Key<'_>], body: &Shard<V>, now: &Now<'_>) -> Presence {
+    let present = keys.iter().filter(|key| body.peek(key, now).is_some()).count();
     let multi = keys.iter().any(|key| key.bytes != keys[0].bytes);
     Presence { missing: keys.len() - present, present, multi }
 }

@@ -196,7 +196,7 @@ impl<V: Value + ?Sized> AsRedis<'_, V> {
         roster.named(owner)?;
         let (member, is_me) = (self.node.member(), owner == self.node.id);
         let (mut hold, before) = self.lock(slot)?;
-        let is_empty = hold.shard.len() == 0;
+        let is_empty = hold.len() == 0;
         if hold.owned && !is_me && !is_empty {
             let error = SetSlotError::SourceHoldsKeys { source_node: self.node.id };
             return Err(AdminError::SetSlot { slot, error });
@@ -283,7 +283,7 @@ fn obey<V: Value + ?Sized>(member: &Member<V>, Claim { slot, ownership }: Claim)
         return;
     }
     if hold.owned && owns_others {
-        hold.shard.clear(&mut dropped);
+        hold.clear(&mut dropped);
     }
     member.view.raise(slot, ownership);
     member.saw_epoch(ownership.epoch);

@@ -8,7 +8,7 @@ use crate::migration::MoveId;
 use crate::migration::Side;
 use crate::migration::SlotState;
 use crate::node::Claim;
-use crate::shard::Body;
+use crate::shard::Shard;
 use crate::shard::Headers;
 use crate::shard::Hold;
 use crate::shard::Value;
@@ -174,7 +174,7 @@ impl<V: Value + ?Sized> Member<V> {
     }
 
     /// Reads a slot's body under its token.
-    pub(crate) fn peek<R>(&self, slot: Slot, read: impl FnOnce(&Body<V>) -> R) -> R {
+    pub(crate) fn peek<R>(&self, slot: Slot, read: impl FnOnce(&Shard<V>) -> R) -> R {
         read(&self.headers.get(slot).lock())
     }
 
@@ -184,18 +184,18 @@ impl<V: Value + ?Sized> Member<V> {
 
     /// What the state machine sees of a slot here. Looks for a live key, which takes long only when
     /// many have expired.
-    pub(crate) fn side(&self, slot: Slot, body: &Body<V>, now: &Now<'_>) -> Side {
-        Side { has_keys: body.shard.has_live(now), ..self.marks(slot, body) }
+    pub(crate) fn side(&self, slot: Slot, body: &Shard<V>, now: &Now<'_>) -> Side {
+        Side { has_keys: body.has_live(now), ..self.marks(slot, body) }
     }
 
     /// [`side`](Self::side) for who does not ask for keys.
-    pub(crate) fn marks(&self, slot: Slot, body: &Body<V>) -> Side {
+    pub(crate) fn marks(&self, slot: Slot, body: &Shard<V>) -> Side {
         let (view, state) = (self.view.get(slot), state_of(body));
         Side { node: self.id, view, state, has_keys: false }
     }
 
     /// Writes back what the state machine changed.
-    pub(crate) fn put_side(&self, slot: Slot, body: &mut Body<V>, side: &Side) {
+    pub(crate) fn put_side(&self, slot: Slot, body: &mut Shard<V>, side: &Side) {
         self.view.raise(slot, side.view);
         self.saw_epoch(side.view.epoch);
         self.set_owned(slot, body, side.owns());
@@ -213,24 +213,26 @@ impl<V: Value + ?Sized> Member<V> {
 
     /// Says whether this node owns the slot. A slot that leaves is remembered as one that has had
     /// keys here, so that its operations stay counted.
-    pub(crate) fn set_owned(&self, slot: Slot, body: &mut Body<V>, owned: bool) {
+    pub(crate) fn set_owned(&self, slot: Slot, body: &mut Shard<V>, owned: bool) {
         if body.owned && !owned {
             self.populated.insert(slot);
         }
         body.owned = owned;
     }
 
-    /// Gives the token back after an operation, and tells the worker of a nearer deadline.
+    /// Gives the token back after an operation; renews the hint to the table, and tells the worker
+    /// of a nearer deadline.
     #[inline]
     pub(crate) fn release(&self, slot: Slot, mut hold: Hold<'_, V>) {
-        if hold.shard.take_news() {
+        if hold.take_news() {
             self.release_with_news(slot, hold);
         }
     }
 
     #[cold]
     fn release_with_news(&self, slot: Slot, hold: Hold<'_, V>) {
-        let deadline = hold.shard.next_deadline();
+        self.headers.renew_hint(slot, &hold);
+        let deadline = hold.next_deadline();
         self.populated.insert(slot);
         if deadline == NEVER {
             return;
@@ -248,8 +250,8 @@ const RETIRED: u8 = 4;
 const RESERVED: u8 = 5;
 
 /// The mark of a header as a state.
-pub(crate) fn state_of<V: Value + ?Sized>(body: &Body<V>) -> SlotState {
-    let id = MoveId::new(body.move_id);
+pub(crate) fn state_of<V: Value + ?Sized>(body: &Shard<V>) -> SlotState {
+    let id = MoveId::new(body.move_id());
     let Some(peer) = NodeId::unpacked(u64::from(body.peer)) else {
         return if body.mark == RESERVED { SlotState::Reserved { id } } else { SlotState::Stable };
     };
@@ -263,7 +265,7 @@ pub(crate) fn state_of<V: Value + ?Sized>(body: &Body<V>) -> SlotState {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a packed node id has 16 bits")]
-pub(crate) fn set_state<V: Value + ?Sized>(body: &mut Body<V>, state: SlotState) {
+pub(crate) fn set_state<V: Value + ?Sized>(body: &mut Shard<V>, state: SlotState) {
     body.mark = match state {
         SlotState::Stable => 0,
         SlotState::Migrating { .. } => MIGRATING,
@@ -273,5 +275,5 @@ pub(crate) fn set_state<V: Value + ?Sized>(body: &mut Body<V>, state: SlotState)
         SlotState::Reserved { .. } => RESERVED,
     };
     body.peer = state.peer().map_or(0, |peer| peer.packed() as u16);
-    body.move_id = state.move_id().map_or(0, MoveId::get);
+    body.set_move_id(state.move_id().map_or(0, MoveId::get));
 }

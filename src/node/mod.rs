@@ -21,6 +21,7 @@ mod setslot;
 mod slots;
 mod sweep;
 mod whole;
+mod window;
 
 pub use abort::AbortStep;
 pub use bus::Claim;
@@ -43,12 +44,13 @@ pub(crate) use handover::Tried;
 pub(crate) use member::{Member, state_of};
 pub(crate) use pull::{Pull, Way};
 pub(crate) use roster::{Roster, RosterOptions, WorkerPlan};
+pub(crate) use window::Visit;
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::migration::SlotState;
-use crate::shard::Body;
+use crate::shard::Shard;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::slot::SlotSet;
@@ -127,7 +129,7 @@ impl<V: Value + ?Sized> Node<V> {
     }
 
     /// Reads a slot under its token; refused where that would wait for ever.
-    fn look<R>(&self, slot: Slot, read: impl FnOnce(&Body<V>) -> R) -> Result<R, AdminError> {
+    fn look<R>(&self, slot: Slot, read: impl FnOnce(&Shard<V>) -> R) -> Result<R, AdminError> {
         if crate::sync::holds_token() {
             return Err(WorkerError::Reentrant.into());
         }
@@ -174,7 +176,7 @@ impl<V: Value + ?Sized> Node<V> {
     /// # Errors
     /// [`AdminError::Worker`] with `Reentrant` from inside a closure under a token.
     pub fn count_keys_in_slot(&self, slot: Slot) -> Result<usize, AdminError> {
-        self.look(slot, |body| body.shard.len())
+        self.look(slot, |body| body.len())
     }
 
     /// How many live keys of the slot lie here.
@@ -182,7 +184,7 @@ impl<V: Value + ?Sized> Node<V> {
     /// # Errors
     /// [`AdminError::Worker`] with `Reentrant` from inside a closure under a token.
     pub fn count_live_keys_in_slot(&self, slot: Slot) -> Result<usize, AdminError> {
-        self.look(slot, |body| body.shard.live_len(&self.roster.now()))
+        self.look(slot, |body| body.live_len(&self.roster.now()))
     }
 
     /// The bytes that the slot's table and entries take here, without what the allocator adds.
@@ -191,7 +193,7 @@ impl<V: Value + ?Sized> Node<V> {
     /// # Errors
     /// [`AdminError::Worker`] with `Reentrant` from inside a closure under a token.
     pub fn memory_bytes_in_slot(&self, slot: Slot) -> Result<usize, AdminError> {
-        self.look(slot, |body| body.shard.memory_bytes())
+        self.look(slot, |body| body.memory_bytes())
     }
 
     /// Up to `count` keys of the slot that lie here, in no order, expired ones that nobody met yet
@@ -201,7 +203,7 @@ impl<V: Value + ?Sized> Node<V> {
     /// [`AdminError::Worker`] with `Reentrant` from inside a closure under a token.
     pub fn keys_in_slot(&self, slot: Slot, count: usize) -> Result<Vec<Box<[u8]>>, AdminError> {
         self.look(slot, |body| {
-            body.shard.iter().take(count).map(|entry| Box::from(entry.key())).collect()
+            body.iter().take(count).map(|entry| Box::from(entry.key())).collect()
         })
     }
 

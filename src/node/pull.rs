@@ -11,7 +11,6 @@ use crate::node::Asking;
 use crate::node::Attempt;
 use crate::node::Attempted;
 use crate::node::Executed;
-use crate::node::Member;
 use crate::node::Redirected;
 use crate::node::Roster;
 use crate::node::pair::Holds;
@@ -20,12 +19,10 @@ use crate::node::pair::try_lock_pair;
 use crate::shard::Batch;
 use crate::shard::Dropped;
 use crate::shard::Existing;
-use crate::shard::Hold;
 use crate::shard::Transfer;
 use crate::shard::Travelled;
 use crate::shard::Value;
 use crate::shard::transfer;
-use crate::slot::Slot;
 use crate::testing::Fault;
 use crate::time::Now;
 use crate::topology::NodeId;
@@ -146,7 +143,8 @@ impl<V: Value + ?Sized> Roster<V> {
         if !legal && !self.faults.has(Fault::PullWithoutCheck) {
             if is_aborting_alone(&sides.0, pull) {
                 drop(at_target);
-                return self.run_pulled(source, slot, operation, (at_source, now, dropped));
+                let held = (at_source, now, dropped);
+                return Executed::Done(self.run_held(source, slot, operation, held));
             }
             let state = if asked == source.id { sides.0.state } else { sides.1.state };
             return self.answer_without_pull(asked, state, (pull, attempt), operation);
@@ -157,7 +155,7 @@ impl<V: Value + ?Sized> Roster<V> {
         };
         let existing = if pull.way == Way::Back { Existing::Keep } else { Existing::Replace };
         let named = (Batch::Named(operation.keys()), existing);
-        let pulled = transfer(&mut from.shard, &mut to.shard, named, now, dropped);
+        let pulled = transfer(&mut from, &mut to, named, now, dropped);
         if let Transfer::Moved(Travelled { keys: keys @ 1.., bytes }) = pulled {
             self.moves.change(pull.id, |record| {
                 record.bytes_moved += bytes;
@@ -171,21 +169,7 @@ impl<V: Value + ?Sized> Roster<V> {
         // token is enough, and a long closure holds up one side only.
         drop(from);
         self.answers.count_pull();
-        self.run_pulled(taker, slot, operation, (to, now, dropped))
-    }
-
-    /// Runs an operation whose keys are all on this side, as far as they can be.
-    fn run_pulled<O: Operation<V>>(
-        &self,
-        member: &Member<V>,
-        slot: Slot,
-        operation: O,
-        (mut hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
-    ) -> Executed<O, O::Output> {
-        let output = operation.run(&mut hold.shard, now, dropped);
-        self.count_lent(&mut hold);
-        member.release(slot, hold);
-        Executed::Done(output)
+        Executed::Done(self.run_held(taker, slot, operation, (to, now, dropped)))
     }
 
     /// Turns ASKING that names no move into that of the open move, or into none, and goes on as the
@@ -200,7 +184,7 @@ impl<V: Value + ?Sized> Roster<V> {
         let (source, target) = (self.known(pull.source), self.known(pull.target));
         let sides = (source.marks(slot, &at_source), target.marks(slot, &at_target));
         let is_open = check_batch(&sides.0, &sides.1, pull.id).is_ok();
-        let is_here = |key| at_source.shard.peek(key, now).is_some();
+        let is_here = |key| at_source.peek(key, now).is_some();
         let honoured = is_open && !operation.keys().iter().any(is_here);
         attempt.asking = if honoured { Asking::Move(pull.id) } else { Asking::No };
         drop(at_source);

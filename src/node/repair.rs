@@ -69,7 +69,7 @@ impl<V: Value + ?Sized> Roster<V> {
             owns: body.owned,
             view: member.view.get(slot),
             state: state_of(body),
-            live_keys: body.shard.live_len(&self.now()),
+            live_keys: body.live_len(&self.now()),
         })
     }
 
@@ -210,7 +210,7 @@ impl<V: Value + ?Sized> Node<V> {
             me.view = self.roster.flip_to(slot, Some(self.id));
         }
         other.view = me.view;
-        let keys_left = drop_copies(&mut theirs.shard, &mut mine.shard, &now, &mut dropped);
+        let keys_left = drop_copies(&mut theirs, &mut mine, &now, &mut dropped);
         let opened = (keys_left > 0).then(|| {
             let id = self.roster.draw_move_id();
             let sides = (slot, self.id, peer.id);

@@ -79,6 +79,8 @@ pub(crate) struct Roster<V: Value + ?Sized> {
     pub(crate) clock: Arc<ClusterClock>,
     pub(crate) hasher: KeyHasher,
     pub(crate) strict: bool,
+    /// Whether calls may be served at once: tokens are lent, and no fault is planted.
+    pub(super) direct: bool,
     pub(crate) faults: Faults,
     /// The owner of every slot, for the whole cluster: what ADDSLOTS and flips compare and swap.
     pub(crate) truth: View,
@@ -172,6 +174,7 @@ impl<V: Value + ?Sized> Roster<V> {
             clock: Arc::new(options.clock),
             hasher: options.hasher,
             strict: options.strict,
+            direct: !options.strict && options.faults.is_empty(),
             faults: options.faults,
             truth: View::new(),
             gate: Gate::new(),

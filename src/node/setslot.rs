@@ -103,8 +103,8 @@ impl<V: Value + ?Sized> Roster<V> {
         let mut pair = Pair {
             me: my_side,
             peer: peer_side,
-            my_shard: &mut mine.shard,
-            peer_shard: &mut theirs.shard,
+            my_shard: &mut mine,
+            peer_shard: &mut theirs,
             now: &now,
             dropped: &mut dropped,
         };

@@ -175,10 +175,10 @@ impl<V: Value + ?Sized> Node<V> {
             let error = SetSlotError::SlotIsOpen { node: self.id, id };
             return Err(AdminError::SetSlot { slot, error });
         }
-        if hold.shard.has_live(&now) {
+        if hold.has_live(&now) {
             return Err(AdminError::SlotHoldsKeys { slot });
         }
-        hold.shard.clear(&mut dropped);
+        hold.clear(&mut dropped);
         set_state(&mut *hold, SlotState::Reserved { id: self.roster.draw_move_id() });
         member.set_owned(slot, &mut hold, false);
         Ok(())

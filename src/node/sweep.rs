@@ -52,7 +52,7 @@ impl<V: Value + ?Sized> Roster<V> {
         let mut dropped = Dropped::new();
         let mut hold = member.headers.get(slot).lock();
         let now = self.now();
-        let swept = hold.shard.sweep(now.nanos(), &mut dropped);
+        let swept = hold.sweep(now.nanos(), &mut dropped);
         if swept == Sweep::Next(NEVER) {
             member.deadlines.remove(slot);
         }

@@ -103,7 +103,7 @@ impl<V: Value + ?Sized> Roster<V> {
         let mut dropped = Dropped::new();
         let now = self.now();
         let result = visit(&mut Whole {
-            shards: [Some(&mut first.shard), second.as_mut().map(|hold| &mut hold.shard)],
+            shards: [Some(&mut *first), second.as_mut().map(|hold| &mut **hold)],
             now: &now,
             dropped: &mut dropped,
         });
@@ -149,7 +149,7 @@ impl<V: Value + ?Sized> Roster<V> {
         let mut homes: Vec<(Box<[u8]>, crate::topology::NodeId)> = Vec::new();
         for member in self.members() {
             member.peek(slot, |body| {
-                homes.extend(body.shard.iter_live(&now).map(|e| (e.key().into(), member.id)));
+                homes.extend(body.iter_live(&now).map(|e| (e.key().into(), member.id)));
             });
         }
         homes.sort_unstable();

@@ -133,7 +133,7 @@ impl Bench {
         let key = Key::new(name.as_bytes(), &self.roster.hasher).unwrap();
         let value = format!("of {node}");
         let mut hold = member.headers.get(slot).lock();
-        hold.shard.insert(Entry::<[u8]>::new(key.bytes, key.hash, value.as_bytes(), deadline));
+        hold.insert(Entry::<[u8]>::new(key.bytes, key.hash, value.as_bytes(), deadline));
         member.release(slot, hold);
     }
 

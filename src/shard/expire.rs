@@ -10,27 +10,36 @@ use crate::shard::Value;
 use crate::time::NEVER;
 use crate::time::nanos_of;
 
-/// How far the sweep of one table has come.
-#[derive(Default)]
-pub(super) struct SweepState {
+/// The deadlines of one table, and how far its sweep has come.
+pub(super) struct Expiry {
+    /// No entry expires before this time.
+    pub(super) next_deadline: u64,
     /// The bucket at which the next step starts; 0 between two passes.
     bucket: usize,
-    /// The earliest deadline that this pass has met or heard of, inverted so that the default is
-    /// never.
-    earliest_inverted: u64,
+    /// The earliest deadline that this pass has met or heard of.
+    earliest: u64,
     /// When the last pass ended, plus the pause that follows it.
     not_before: u64,
 }
 
-impl SweepState {
+impl Default for Expiry {
+    fn default() -> Self {
+        Self { next_deadline: NEVER, bucket: 0, earliest: NEVER, not_before: 0 }
+    }
+}
+
+impl Expiry {
     /// The buckets of the entries may have changed: what was swept is to be swept again.
     pub(super) fn restart(&mut self) {
         self.bucket = 0;
     }
 
-    /// An entry that this pass may not meet any more has this deadline.
-    pub(super) fn note(&mut self, deadline: u64) {
-        self.earliest_inverted = self.earliest_inverted.max(!deadline);
+    /// An entry, which this pass may not meet any more, has this deadline. Whether none was nearer.
+    pub(super) fn note(&mut self, deadline: u64) -> bool {
+        self.earliest = self.earliest.min(deadline);
+        let is_nearer = deadline < self.next_deadline;
+        self.next_deadline = self.next_deadline.min(deadline);
+        is_nearer
     }
 }
 
@@ -46,26 +55,27 @@ pub(crate) enum Sweep {
 impl<V: Value + ?Sized> Shard<V> {
     /// Removes expired entries from the next few buckets, at most [`SWEEP_BUCKETS`].
     pub(crate) fn sweep(&mut self, now: u64, dropped: &mut Dropped<V>) -> Sweep {
-        let Some(table) = self.table() else { return Sweep::Next(NEVER) };
-        let sweep = &mut table.sweep;
+        if self.next_deadline() == NEVER {
+            return Sweep::Next(NEVER);
+        }
+        let Some((table, aside)) = self.table_and_aside() else { return Sweep::Next(NEVER) };
+        let sweep = &mut aside.expiry;
         if sweep.bucket == 0 {
-            let due = table.next_deadline.max(sweep.not_before);
-            if table.next_deadline == NEVER || now < due {
-                return Sweep::Next(if table.next_deadline == NEVER { NEVER } else { due });
+            let due = sweep.next_deadline.max(sweep.not_before);
+            if now < due {
+                return Sweep::Next(due);
             }
+            sweep.earliest = NEVER;
         }
         let buckets = table.entries.num_buckets();
-        if sweep.bucket == 0 {
-            sweep.earliest_inverted = 0;
-        }
         let end = buckets.min(sweep.bucket + SWEEP_BUCKETS);
         for bucket in sweep.bucket..end {
             let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
             let deadline = found.get().deadline();
             if deadline <= now {
                 dropped.push(Garbage::Entry(found.remove().0));
-            } else if deadline != NEVER {
-                sweep.note(deadline);
+            } else {
+                sweep.earliest = sweep.earliest.min(deadline);
             }
         }
         if end < buckets {
@@ -77,10 +87,10 @@ impl<V: Value + ?Sized> Shard<V> {
             return Sweep::Next(NEVER);
         }
         sweep.bucket = 0;
-        table.next_deadline = !sweep.earliest_inverted;
+        sweep.next_deadline = sweep.earliest;
         let pause = buckets as u64 * SWEEP_NANOS_PER_BUCKET + nanos_of(SWEEP_PAUSE);
         sweep.not_before = now.saturating_add(pause);
-        match table.next_deadline {
+        match sweep.next_deadline {
             NEVER => Sweep::Next(NEVER),
             next => Sweep::Next(next.max(sweep.not_before)),
         }

@@ -4,16 +4,21 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::mem::align_of;
 use std::mem::size_of;
 use std::ops::Deref;
 use std::ops::DerefMut;
 
+use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
+use crate::shard::hint::Hints;
+use crate::shard::prefetch_read;
 use crate::slot::SLOT_COUNT;
 use crate::slot::Slot;
 use crate::sync::AtomicU64;
+use crate::sync::AtomicUsize;
 use crate::sync::Ordering;
 use crate::sync::Token;
 
@@ -26,32 +31,10 @@ pub(crate) struct Header<V: Value + ?Sized> {
     /// How many operations ran here on a lent token. Written by the holder of `token` only.
     lent: AtomicU64,
     /// Touched only by the thread that holds `token`.
-    body: UnsafeCell<Body<V>>,
+    shard: UnsafeCell<Shard<V>>,
 }
 
-/// What the token guards.
-pub(crate) struct Body<V: Value + ?Sized> {
-    /// Whether this node owns the slot in its own view.
-    pub(crate) owned: bool,
-    /// The mark, in the encoding of the floors above; 0 is none.
-    pub(crate) mark: u8,
-    /// The other node of the move, packed; 0 is nobody.
-    pub(crate) peer: u16,
-    /// The move that is open here.
-    pub(crate) move_id: u64,
-    /// The keys.
-    pub(crate) shard: Shard<V>,
-}
-
-impl<V: Value + ?Sized> Body<V> {
-    /// Whether the slot is this node's and no move is open.
-    #[inline]
-    pub(crate) fn is_settled(&self) -> bool {
-        self.owned && self.mark == 0
-    }
-}
-
-// SAFETY: the body is reached only by the holder of the token, one thread at a time, and what it
+// SAFETY: the shard is reached only by the holder of the token, one thread at a time, and what it
 // holds may be sent (`V: Send + Sync`).
 unsafe impl<V: Value + ?Sized> Sync for Header<V> {}
 
@@ -95,20 +78,20 @@ impl<V: Value + ?Sized> Hold<'_, V> {
 }
 
 impl<V: Value + ?Sized> Deref for Hold<'_, V> {
-    type Target = Body<V>;
+    type Target = Shard<V>;
 
     #[inline]
-    fn deref(&self) -> &Body<V> {
+    fn deref(&self) -> &Shard<V> {
         // SAFETY: this `Hold` is the only one of its header, so nobody writes meanwhile.
-        unsafe { &*self.header.body.get() }
+        unsafe { &*self.header.shard.get() }
     }
 }
 
 impl<V: Value + ?Sized> DerefMut for Hold<'_, V> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Body<V> {
+    fn deref_mut(&mut self) -> &mut Shard<V> {
         // SAFETY: this `Hold` is the only one of its header and is borrowed mutably.
-        unsafe { &mut *self.header.body.get() }
+        unsafe { &mut *self.header.shard.get() }
     }
 }
 
@@ -120,11 +103,31 @@ impl<V: Value + ?Sized> Drop for Hold<'_, V> {
     }
 }
 
+/// Whether the compiler lays shards out such that zero bytes are the default one. It does not
+/// compile where they are none at all.
+const fn zeroes_are_vacant<V: Value + ?Sized>() -> bool {
+    let zeroes = MaybeUninit::<Shard<V>>::zeroed();
+    // SAFETY: called in a constant only, where the compiler refuses bytes that are no shard.
+    unsafe { zeroes.assume_init_ref() }.is_vacant()
+}
+
+/// Words that are 0, in pages that become resident when they are touched.
+pub(super) fn zeroed_words(count: usize) -> Box<[AtomicUsize]> {
+    const { assert!(align_of::<AtomicUsize>() == align_of::<usize>()) };
+    let words = Box::into_raw(vec![0_usize; count].into_boxed_slice());
+    // SAFETY: the box was just taken apart, and an `AtomicUsize` is laid out as the `usize` that it
+    // replaces: size and validity by its documentation, alignment by the check above.
+    unsafe { Box::from_raw(words as *mut [AtomicUsize]) }
+}
+
 /// The headers of one node: 1 MiB of zeroed pages that become resident when they are touched.
 pub(crate) struct Headers<V: Value + ?Sized> {
     /// Zeroed, with room to align the first header. `vec![0; n]` is the one form that leaves the
     /// pages untouched; an over-aligned allocation would be cleared by hand.
     bytes: Box<[UnsafeCell<u8>]>,
+    /// For who has not got the token yet. Apart from the headers, so that all of them stay in a
+    /// near cache, and the header is asked for together with the table.
+    hints: Hints,
     values: PhantomData<Header<V>>,
 }
 
@@ -135,11 +138,12 @@ unsafe impl<V: Value + ?Sized> Send for Headers<V> {}
 
 impl<V: Value + ?Sized> Headers<V> {
     pub(crate) fn new() -> Self {
+        const { assert!(zeroes_are_vacant::<V>(), "an untouched header is empty") };
         let zeroed = vec![0_u8; SLOTS * size_of::<Header<V>>() + align_of::<Header<V>>()];
         let raw = Box::into_raw(zeroed.into_boxed_slice());
         // SAFETY: `UnsafeCell<u8>` has the layout of `u8`, and the box was just taken apart.
         let bytes = unsafe { Box::from_raw(raw as *mut [UnsafeCell<u8>]) };
-        Self { bytes, values: PhantomData }
+        Self { bytes, hints: Hints::default(), values: PhantomData }
     }
 
     fn first(&self) -> *mut Header<V> {
@@ -159,6 +163,20 @@ impl<V: Value + ?Sized> Headers<V> {
     }
 }
 
+impl<V: Value + ?Sized> Headers<V> {
+    /// Asks for what an operation on this key will read first, before the token is taken.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &Key<'_>) {
+        prefetch_read(self.first().wrapping_add(key.slot.index()));
+        self.hints.prefetch(key);
+    }
+
+    /// Notes where the table of a slot lies by now, for who prefetches.
+    pub(crate) fn renew_hint(&self, slot: Slot, hold: &Hold<'_, V>) {
+        self.hints.learn(slot, hold.table_ref());
+    }
+}
+
 impl<V: Value + ?Sized> Drop for Headers<V> {
     fn drop(&mut self) {
         for slot in Slot::all() {
@@ -166,7 +184,7 @@ impl<V: Value + ?Sized> Drop for Headers<V> {
             // SAFETY: as in `get`; `&mut self` proves that no other reference exists.
             let header = unsafe { &mut *header };
             // Taking the table out leaves the all zero shard, which owns nothing.
-            drop(std::mem::take(&mut header.body.get_mut().shard));
+            drop(std::mem::take(header.shard.get_mut()));
         }
     }
 }
@@ -199,7 +217,7 @@ mod tests {
             let header = headers.get(slot);
             assert_eq!(std::ptr::from_ref(header).addr() % 64, 0);
             let hold = header.lock();
-            assert!(!hold.owned && hold.mark == 0 && hold.shard.len() == 0);
+            assert!(!hold.owned && hold.mark == 0 && hold.len() == 0);
             assert!(header.try_lock().is_none());
             assert!(header.try_lock().is_none(), "a token that was not got is not given back");
             drop(hold);

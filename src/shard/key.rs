@@ -15,6 +15,12 @@ pub(crate) struct Key<'k> {
     pub(crate) slot: Slot,
 }
 
+/// How many keys of a call lie on its stack.
+pub(crate) const KEYS_INLINE: usize = 32;
+
+/// The keys of a call.
+pub(crate) type Keys<'k> = SmallVec<[Key<'k>; KEYS_INLINE]>;
+
 impl<'k> Key<'k> {
     /// Hashes the key, or returns its length when that is beyond the bound.
     #[inline]
@@ -27,17 +33,14 @@ impl<'k> Key<'k> {
 
     /// Hashes keys, each asked for its bytes once, or returns the length of the first one that is
     /// beyond the bound. Their slots are computed together.
-    pub(crate) fn all(
-        keys: &'k [impl AsRef<[u8]>],
-        hasher: &KeyHasher,
-    ) -> Result<Vec<Self>, usize> {
+    pub(crate) fn all(keys: &'k [impl AsRef<[u8]>], hasher: &KeyHasher) -> Result<Keys<'k>, usize> {
         let unplaced = |key: &'k [u8]| match key.len() {
             0..=KEY_BYTES_MAX => Ok(Self { bytes: key, hash: hasher.hash(key), slot: Slot::MIN }),
             beyond => Err(beyond),
         };
         let mut keys =
-            keys.iter().map(|key| unplaced(key.as_ref())).collect::<Result<Vec<_>, _>>()?;
-        let mut slots: SmallVec<[Slot; 32]> = smallvec![Slot::MIN; keys.len()];
+            keys.iter().map(|key| unplaced(key.as_ref())).collect::<Result<Keys<'k>, _>>()?;
+        let mut slots: SmallVec<[Slot; KEYS_INLINE]> = smallvec![Slot::MIN; keys.len()];
         slots_of(&keys, &mut slots).expect("as many slots as keys");
         keys.iter_mut().zip(slots).for_each(|(key, slot)| key.slot = slot);
         Ok(keys)

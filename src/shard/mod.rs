@@ -4,6 +4,7 @@ mod entry;
 mod expire;
 mod handle;
 mod header;
+mod hint;
 mod key;
 mod prefetch;
 mod table;
@@ -15,8 +16,8 @@ pub use value::{CloneValue, Value};
 
 pub(crate) use entry::Entry;
 pub(crate) use expire::Sweep;
-pub(crate) use header::{Body, Headers, Hold};
-pub(crate) use key::{Key, KeyHasher};
+pub(crate) use header::{Headers, Hold};
+pub(crate) use key::{KEYS_INLINE, Key, KeyHasher, Keys};
 pub(crate) use prefetch::prefetch_read;
 pub(crate) use table::{Dropped, Garbage, Shard};
 pub(crate) use transfer::{Batch, Existing, Quota, Transfer, Travelled, drop_copies, transfer};

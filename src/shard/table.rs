@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::shard::Entry;
 use crate::shard::Key;
 use crate::shard::Value;
-use crate::shard::expire::SweepState;
+use crate::shard::expire::Expiry;
 use crate::time::NEVER;
 use crate::time::Now;
 
@@ -19,23 +19,36 @@ pub(crate) enum Garbage<V: Value + ?Sized> {
     Entry(Entry<V>),
     Value(V::Returned),
     Owned(V::Owned),
-    Table(Box<Table<V>>),
+    Table(Table<V>),
 }
 
-/// The keys of one slot in one node. The default, all zero bytes, is empty and owns nothing.
+/// What the token of a slot guards: the keys, and how the node stands to the slot. The default, all
+/// zero bytes, is not owned, not open, empty, and owns no memory.
 pub(crate) struct Shard<V: Value + ?Sized> {
-    table: Option<Box<Table<V>>>,
-    /// The table was made or a deadline came nearer since `take_news`.
+    table: Option<Table<V>>,
+    aside: Option<Box<Aside>>,
+    /// The other node of the move, packed; 0 is nobody.
+    pub(crate) peer: u16,
+    /// The mark, in the encoding of the floors above; 0 is none.
+    pub(crate) mark: u8,
+    /// Whether this node owns the slot in its own view.
+    pub(crate) owned: bool,
+    /// The table was made, came from another shard or may have grown, or a deadline came nearer,
+    /// since `take_news`.
     news: bool,
 }
 
-/// The second block of a shard, made with its first key.
+/// The entries. Made with the first key.
 pub(crate) struct Table<V: Value + ?Sized> {
     pub(super) entries: HashTable<Entry<V>>,
-    /// No entry expires before this time.
-    pub(super) next_deadline: u64,
-    /// How far the sweep of this table has come.
-    pub(super) sweep: SweepState,
+}
+
+/// What few shards need, made when one does: a move that is open, or an entry with a deadline.
+#[derive(Default)]
+pub(super) struct Aside {
+    /// The move that is open here; 0 is none.
+    move_id: u64,
+    pub(super) expiry: Expiry,
     /// Where the next batch of a migration starts to look.
     pub(super) cursor: usize,
 }
@@ -50,11 +63,36 @@ impl<V: Value + ?Sized> Drop for Table<V> {
 
 impl<V: Value + ?Sized> Default for Shard<V> {
     fn default() -> Self {
-        Self { table: None, news: false }
+        Self { table: None, aside: None, peer: 0, mark: 0, owned: false, news: false }
     }
 }
 
 impl<V: Value + ?Sized> Shard<V> {
+    /// Whether this is the default.
+    pub(super) const fn is_vacant(&self) -> bool {
+        let nothing = self.table.is_none() && self.aside.is_none() && !self.news;
+        nothing && self.peer == 0 && self.mark == 0 && !self.owned
+    }
+
+    /// Whether the slot is this node's and no move is open.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.owned && self.mark == 0
+    }
+
+    /// The move that is open here; 0 is none.
+    pub(crate) fn move_id(&self) -> u64 {
+        self.aside.as_ref().map_or(0, |aside| aside.move_id)
+    }
+
+    /// Notes which move is open here; 0 is none.
+    pub(crate) fn set_move_id(&mut self, id: u64) {
+        if self.move_id() != id {
+            self.aside().move_id = id;
+            self.drop_idle_aside();
+        }
+    }
+
     /// Looks a key up; an expired entry is removed and counts as absent.
     #[inline]
     pub(crate) fn get(
@@ -99,11 +137,12 @@ impl<V: Value + ?Sized> Shard<V> {
     /// Puts an entry in and returns the one it replaces, live or not.
     pub(crate) fn insert(&mut self, entry: Entry<V>) -> Option<Entry<V>> {
         let deadline = entry.deadline();
-        let table = self.table_mut();
-        if table.entries.len() == table.entries.capacity() {
+        let table = self.table.get_or_insert_with(|| Table { entries: HashTable::new() });
+        let grows = table.entries.len() == table.entries.capacity();
+        if grows && let Some(aside) = &mut self.aside {
             // This insertion may move every entry to another bucket, the number of buckets the
             // same: a sweep that is half done starts over.
-            table.sweep.restart();
+            aside.expiry.restart();
         }
         let (hash, key) = (entry.hash(), entry.key());
         let slot = table.entries.entry(hash, |other| other.key() == key, Entry::hash);
@@ -116,34 +155,56 @@ impl<V: Value + ?Sized> Shard<V> {
                 None
             }
         };
+        self.news |= grows;
         self.note_deadline(deadline);
         replaced
     }
 
-    fn table_mut(&mut self) -> &mut Table<V> {
-        self.table.get_or_insert_with(|| {
-            self.news = true;
-            Box::new(Table {
-                entries: HashTable::new(),
-                next_deadline: NEVER,
-                sweep: SweepState::default(),
-                cursor: 0,
-            })
-        })
+    /// Writes a value and clears the key's deadline: in place when no handle is out and it fits.
+    #[inline]
+    pub(crate) fn put(
+        &mut self,
+        key: &Key<'_>,
+        value: V::Source<'_>,
+        now: &Now<'_>,
+        dropped: &mut Dropped<V>,
+    ) {
+        let mut access = 0;
+        let value = match self.get(key, now, dropped) {
+            Some(entry) => match entry.try_overwrite(value) {
+                Ok(old) => {
+                    entry.set_deadline(NEVER);
+                    entry.touch();
+                    dropped.push(Garbage::Value(old));
+                    return;
+                }
+                Err(value) => {
+                    access = entry.access();
+                    value
+                }
+            },
+            None => value,
+        };
+        let entry = Entry::new(key.bytes, key.hash, value, NEVER);
+        entry.set_access(access);
+        dropped.extend(self.insert(entry).map(Garbage::Entry));
+    }
+
+    /// Asks for the lines of the entry that is probably this key's, by its tag alone.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &Key<'_>) {
+        if let Some(table) = &self.table
+            && let Some(entry) = table.entries.find(key.hash, |_| true)
+        {
+            entry.prefetch();
+        }
     }
 
     /// Tells the shard that one of its entries now expires at `deadline`.
     #[inline]
     pub(crate) fn note_deadline(&mut self, deadline: u64) {
-        if deadline == NEVER {
-            return;
-        }
-        if let Some(table) = &mut self.table {
-            table.sweep.note(deadline);
-            if deadline < table.next_deadline {
-                table.next_deadline = deadline;
-                self.news = true;
-            }
+        if deadline != NEVER {
+            self.news |= self.aside().expiry.note(deadline);
         }
     }
 
@@ -155,7 +216,7 @@ impl<V: Value + ?Sized> Shard<V> {
 
     /// No entry expires before this time.
     pub(crate) fn next_deadline(&self) -> u64 {
-        self.table.as_ref().map_or(NEVER, |table| table.next_deadline)
+        self.aside.as_ref().map_or(NEVER, |aside| aside.expiry.next_deadline)
     }
 
     /// How many entries there are, expired ones that nobody met yet included.
@@ -195,29 +256,60 @@ impl<V: Value + ?Sized> Shard<V> {
         self.table.iter().flat_map(|table| table.entries.iter())
     }
 
-    /// Lets go of everything.
+    /// Lets go of every entry.
     pub(crate) fn clear(&mut self, dropped: &mut Dropped<V>) {
         dropped.extend(self.table.take().map(Garbage::Table));
+        if let Some(aside) = &mut self.aside {
+            **aside = Aside { move_id: aside.move_id, ..Aside::default() };
+            self.drop_idle_aside();
+        }
     }
 
-    /// Everything changes hands at once, deadlines and sweep with it; what lies at `to` is let go
-    /// of. Takes the same short time whatever the shards hold.
+    /// Every entry changes hands at once, deadlines and sweep with them; what lies at `to` is let
+    /// go of. Takes the same short time whatever the shards hold.
     pub(crate) fn hand_over_to(&mut self, to: &mut Self, dropped: &mut Dropped<V>) {
         to.clear(dropped);
         to.table = self.table.take();
         // The worker there has not heard of these deadlines.
         to.news = to.table.is_some();
+        if let Some(aside) = &mut self.aside
+            && aside.expiry.next_deadline != NEVER
+        {
+            to.aside().expiry = std::mem::take(&mut aside.expiry);
+            self.drop_idle_aside();
+        }
     }
 
     /// The bytes of the table and its entries, without what the allocator adds.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let Some(table) = &self.table else { return 0 };
+        let aside = self.aside.as_ref().map_or(0, |_| size_of::<Aside>());
+        let Some(table) = &self.table else { return aside };
         let entries: usize = table.entries.iter().map(Entry::allocation_bytes).sum();
-        size_of::<Table<V>>() + table.entries.allocation_size() + entries
+        aside + table.entries.allocation_size() + entries
+    }
+
+    /// The table, to look at.
+    pub(super) fn table_ref(&self) -> Option<&Table<V>> {
+        self.table.as_ref()
     }
 
     pub(super) fn table(&mut self) -> Option<&mut Table<V>> {
-        self.table.as_deref_mut()
+        self.table.as_mut()
+    }
+
+    /// The table, and what is kept beside it, if there are entries.
+    pub(super) fn table_and_aside(&mut self) -> Option<(&mut Table<V>, &mut Aside)> {
+        let table = self.table.as_mut()?;
+        Some((table, self.aside.get_or_insert_default()))
+    }
+
+    fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    fn drop_idle_aside(&mut self) {
+        let is_idle = |aside: &Aside| aside.move_id == 0 && aside.expiry.next_deadline == NEVER;
+        self.aside.take_if(|aside| is_idle(aside));
     }
 
     /// Recomputes what is derived: every entry is found under its own key, hash and slot, once, and

@@ -207,15 +207,15 @@ impl<V: Value + ?Sized> Shard<V> {
         now: &Now<'_>,
         dropped: &mut Dropped<V>,
     ) -> usize {
-        let Some(table) = self.table() else { return buckets_left };
+        let Some((table, aside)) = self.table_and_aside() else { return buckets_left };
         let buckets = table.entries.num_buckets();
         let (mut looked, mut expired) = (0, 0);
         while looked < buckets_left && !table.entries.is_empty() {
             if taken.len() + expired == MIGRATE_CHUNK_KEYS || left.is_used_up() {
                 break;
             }
-            let bucket = if table.cursor < buckets { table.cursor } else { 0 };
-            table.cursor = bucket + 1;
+            let bucket = if aside.cursor < buckets { aside.cursor } else { 0 };
+            aside.cursor = bucket + 1;
             looked += 1;
             let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
             let entry = found.remove().0;

@@ -7,6 +7,7 @@ use crate::command::CommandError;
 use crate::command::Operation;
 use crate::command::check_value_bytes;
 use crate::shard::CloneValue;
+use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Entry;
 use crate::shard::Garbage;
@@ -16,7 +17,6 @@ use crate::shard::Shard;
 use crate::shard::Value;
 use crate::sync::ClosureScope;
 use crate::time::NEVER;
-use crate::time::Now;
 
 /// What a closure given to `compute` wants to become of the entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,8 +48,8 @@ where
         slice::from_ref(&self.key)
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
-        let present = shard.get(&self.key, now, dropped);
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
+        let present = shard.get(&self.key, context);
         let decision = {
             let _scope = ClosureScope::enter();
             (self.closure)(present.as_deref().map(Entry::value))
@@ -58,14 +58,14 @@ where
             Compute::Keep => Ok(present.map(|entry| entry.handle())),
             Compute::Replace(value) => {
                 if let Err(error) = check_value_bytes(V::owned_bytes(&value)) {
-                    dropped.push(Garbage::Owned(value));
+                    context.dropped.push(Garbage::Owned(value));
                     return Err(error);
                 }
-                Ok(Some(publish(shard, &self.key, value, now, dropped)))
+                Ok(Some(publish(shard, &self.key, value, context)))
             }
             Compute::Remove => {
-                let removed = shard.remove(&self.key, now, dropped);
-                dropped.extend(removed.map(Garbage::Entry));
+                let removed = shard.remove(&self.key, context);
+                context.dropped.extend(removed.map(Garbage::Entry));
                 Ok(None)
             }
         }
@@ -78,15 +78,14 @@ fn publish<V: Value + ?Sized>(
     shard: &mut Shard<V>,
     key: &Key<'_>,
     value: V::Owned,
-    now: &Now<'_>,
-    dropped: &mut Dropped<V>,
+    context: &mut Context<'_, V>,
 ) -> Handle<V> {
-    let (value, deadline, access) = match shard.get(key, now, dropped) {
+    let (value, deadline, access) = match shard.get(key, context) {
         Some(entry) => {
             entry.touch();
             match entry.try_overwrite_owned(value) {
                 Ok(old) => {
-                    dropped.push(Garbage::Value(old));
+                    context.dropped.push(Garbage::Value(old));
                     return entry.handle();
                 }
                 Err(value) => (value, entry.deadline(), entry.access()),
@@ -94,10 +93,11 @@ fn publish<V: Value + ?Sized>(
         }
         None => (value, NEVER, 0),
     };
-    let entry = Entry::from_owned(key.bytes, key.hash, value, deadline);
+    let entry = Entry::from_owned(key.bytes, value, deadline);
     entry.set_access(access);
     let handle = entry.handle();
-    dropped.extend(shard.insert(entry).map(Garbage::Entry));
+    let replaced = shard.insert(entry, key.hash, context.hasher);
+    context.dropped.extend(replaced.map(Garbage::Entry));
     handle
 }
 
@@ -120,18 +120,18 @@ where
         slice::from_ref(&self.key)
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
         // The scope is left last: what a closure that panics or is not run holds is dropped inside.
         let _scope = ClosureScope::enter();
         let Self { key, closure } = self;
-        let Some(entry) = shard.get(&key, now, dropped) else { return Ok(None) };
+        let Some(entry) = shard.get(&key, context) else { return Ok(None) };
         let mut copy = entry.value().to_owned_value();
         let returned = closure(&mut copy);
         if let Err(error) = check_value_bytes(V::owned_bytes(&copy)) {
-            dropped.push(Garbage::Owned(copy));
+            context.dropped.push(Garbage::Owned(copy));
             return Err(error);
         }
-        drop(publish(shard, &key, copy, now, dropped));
+        drop(publish(shard, &key, copy, context));
         Ok(Some(returned))
     }
 }
@@ -156,22 +156,22 @@ where
         slice::from_ref(&self.key)
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
         // The scope is left last: what a closure that panics or is not run holds is dropped inside.
         let _scope = ClosureScope::enter();
         let Self { key, closure } = self;
         // The entry is taken out, so that a panic leaves the shard without it.
-        let Some(entry) = shard.remove(&key, now, dropped) else { return Ok(None) };
+        let Some(entry) = shard.remove(&key, context) else { return Ok(None) };
         if !entry.is_unique() {
-            shard.insert(entry);
+            shard.insert(entry, key.hash, context.hasher);
             return Err(CommandError::Shared);
         }
         entry.touch();
-        let mut half_done = RemovedOnPanic { entry: Some(entry), dropped };
+        let mut half_done = RemovedOnPanic { entry: Some(entry), dropped: context.dropped };
         let value = half_done.entry.as_mut().and_then(Entry::value_mut);
         let returned = value.map(closure);
         if let Some(entry) = half_done.entry.take() {
-            shard.insert(entry);
+            shard.insert(entry, key.hash, context.hasher);
         }
         Ok(returned)
     }

@@ -5,12 +5,11 @@ use std::slice;
 use crate::command::Access;
 use crate::command::Deadline;
 use crate::command::Operation;
-use crate::shard::Dropped;
+use crate::shard::Context;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
 use crate::time::NEVER;
-use crate::time::Now;
 
 /// Whether a key is there.
 pub(crate) struct Contains<'k> {
@@ -25,8 +24,8 @@ impl<V: Value + ?Sized> Operation<V> for Contains<'_> {
         slice::from_ref(&self.key)
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> bool {
-        shard.get(&self.key, now, dropped).is_some()
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> bool {
+        shard.get(&self.key, context).is_some()
     }
 }
 
@@ -44,9 +43,10 @@ impl<V: Value + ?Sized> Operation<V> for GetDeadline<'_> {
         slice::from_ref(&self.key)
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
-        let deadline = shard.get(&self.key, now, dropped)?.deadline();
-        let left = if deadline == NEVER { NEVER } else { deadline.saturating_sub(now.nanos()) };
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
+        let deadline = shard.get(&self.key, context)?.deadline();
+        let left =
+            if deadline == NEVER { NEVER } else { deadline.saturating_sub(context.now.nanos()) };
         Some((deadline, left))
     }
 }
@@ -66,10 +66,10 @@ impl<V: Value + ?Sized> Operation<V> for SetDeadline<'_> {
         slice::from_ref(&self.key)
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
-        let entry = shard.get(&self.key, now, dropped)?;
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
+        let entry = shard.get(&self.key, context)?;
         let old = entry.deadline();
-        let deadline = self.deadline.resolve(Some(old), now);
+        let deadline = self.deadline.resolve(Some(old), context.now);
         entry.set_deadline(deadline);
         shard.note_deadline(deadline);
         Some(old)

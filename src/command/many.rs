@@ -6,13 +6,12 @@ use smallvec::SmallVec;
 
 use crate::command::Access;
 use crate::command::Operation;
-use crate::shard::Dropped;
+use crate::shard::Context;
 use crate::shard::Garbage;
 use crate::shard::Handle;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
-use crate::time::Now;
 
 /// Reads the values of several keys at one instant.
 pub(crate) struct GetAll<'k> {
@@ -27,9 +26,9 @@ impl<V: Value + ?Sized> Operation<V> for GetAll<'_> {
         &self.keys
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
         let mut read = |key| {
-            let entry = shard.get(key, now, dropped)?;
+            let entry = shard.get(key, context)?;
             entry.touch();
             Some(entry.handle())
         };
@@ -52,9 +51,9 @@ impl<V: Value + ?Sized> Operation<V> for SetAll<'_, '_, V> {
         &self.keys
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) {
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) {
         for (key, value) in self.keys.iter().zip(self.values) {
-            shard.put(key, value, now, dropped);
+            shard.put(key, value, context);
         }
     }
 }
@@ -72,12 +71,12 @@ impl<V: Value + ?Sized> Operation<V> for RemoveAll<'_> {
         &self.keys
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> usize {
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> usize {
         let mut count = 0;
         for key in self.keys.iter() {
-            let removed = shard.remove(key, now, dropped);
+            let removed = shard.remove(key, context);
             count += usize::from(removed.is_some());
-            dropped.extend(removed.map(Garbage::Entry));
+            context.dropped.extend(removed.map(Garbage::Entry));
         }
         count
     }

@@ -12,11 +12,10 @@ mod transaction;
 
 use thiserror::Error;
 
-use crate::shard::Dropped;
+use crate::shard::Context;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
-use crate::time::Now;
 
 pub use closure::Compute;
 pub use expiry::Expiry;
@@ -48,8 +47,8 @@ pub(crate) trait Operation<V: Value + ?Sized>: Sized {
     /// The keys it names, all of one slot.
     fn keys(&self) -> &[Key<'_>];
 
-    /// Runs. What it removes goes into `dropped`, which is freed when the token is back.
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output;
+    /// Runs. What it removes goes into `context.dropped`, which is freed when the token is back.
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output;
 }
 
 /// Why an operation was refused. Nothing was changed.

@@ -6,13 +6,12 @@ use crate::command::Access;
 use crate::command::CommandError;
 use crate::command::Operation;
 use crate::command::check_value_bytes;
-use crate::shard::Dropped;
+use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::time::NEVER;
-use crate::time::Now;
 
 /// Adds to a decimal number; an absent key counts as 0.
 pub(crate) struct Incr<'k> {
@@ -28,16 +27,11 @@ impl Operation<[u8]> for Incr<'_> {
         slice::from_ref(&self.key)
     }
 
-    fn run(
-        self,
-        shard: &mut Shard<[u8]>,
-        now: &Now<'_>,
-        dropped: &mut Dropped<[u8]>,
-    ) -> Self::Output {
-        let present = shard.get(&self.key, now, dropped);
+    fn run(self, shard: &mut Shard<[u8]>, context: &mut Context<'_, [u8]>) -> Self::Output {
+        let present = shard.get(&self.key, context);
         let number = present.as_deref().map_or(Ok(0), |entry| parse_number(entry.value()))?;
         let sum = number.checked_add(self.by).ok_or(CommandError::Overflow)?;
-        write_bytes(shard, &self.key, sum.to_string().as_bytes(), now, dropped);
+        write_bytes(shard, &self.key, sum.to_string().as_bytes(), context);
         Ok(sum)
     }
 }
@@ -69,18 +63,13 @@ impl Operation<[u8]> for Append<'_, '_> {
         slice::from_ref(&self.key)
     }
 
-    fn run(
-        self,
-        shard: &mut Shard<[u8]>,
-        now: &Now<'_>,
-        dropped: &mut Dropped<[u8]>,
-    ) -> Self::Output {
-        let present = shard.get(&self.key, now, dropped);
+    fn run(self, shard: &mut Shard<[u8]>, context: &mut Context<'_, [u8]>) -> Self::Output {
+        let present = shard.get(&self.key, context);
         let present = present.map_or(&[][..], |entry| entry.value());
         let len = present.len() + self.suffix.len();
         check_value_bytes(len)?;
         let joined = [present, self.suffix].concat();
-        write_bytes(shard, &self.key, &joined, now, dropped);
+        write_bytes(shard, &self.key, &joined, context);
         Ok(len)
     }
 }
@@ -90,10 +79,9 @@ fn write_bytes(
     shard: &mut Shard<[u8]>,
     key: &Key<'_>,
     bytes: &[u8],
-    now: &Now<'_>,
-    dropped: &mut Dropped<[u8]>,
+    context: &mut Context<'_, [u8]>,
 ) {
-    let (deadline, access) = match shard.get(key, now, dropped) {
+    let (deadline, access) = match shard.get(key, context) {
         Some(entry) => {
             entry.touch();
             if entry.try_overwrite(bytes).is_ok() {
@@ -103,9 +91,10 @@ fn write_bytes(
         }
         None => (NEVER, 0),
     };
-    let entry = Entry::new(key.bytes, key.hash, bytes, deadline);
+    let entry = Entry::new(key.bytes, bytes, deadline);
     entry.set_access(access);
-    dropped.extend(shard.insert(entry).map(Garbage::Entry));
+    let replaced = shard.insert(entry, key.hash, context.hasher);
+    context.dropped.extend(replaced.map(Garbage::Entry));
 }
 
 #[cfg(test)]

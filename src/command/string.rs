@@ -5,14 +5,13 @@ use std::slice;
 use crate::command::Access;
 use crate::command::Deadline;
 use crate::command::Operation;
-use crate::shard::Dropped;
+use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Handle;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
-use crate::time::Now;
 
 /// Reads a value.
 pub(crate) struct Get<'k> {
@@ -28,8 +27,8 @@ impl<V: Value + ?Sized> Operation<V> for Get<'_> {
     }
 
     #[inline]
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
-        let entry = shard.get(&self.key, now, dropped)?;
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
+        let entry = shard.get(&self.key, context)?;
         entry.touch();
         Some(entry.handle())
     }
@@ -48,8 +47,8 @@ impl<V: Value + ?Sized> Operation<V> for Take<'_> {
         slice::from_ref(&self.key)
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
-        let entry = shard.remove(&self.key, now, dropped)?;
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
+        let entry = shard.remove(&self.key, context)?;
         Some(entry.handle())
     }
 }
@@ -68,10 +67,10 @@ impl<V: Value + ?Sized> Operation<V> for Remove<'_> {
     }
 
     #[inline]
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> bool {
-        let removed = shard.remove(&self.key, now, dropped);
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> bool {
+        let removed = shard.remove(&self.key, context);
         let found = removed.is_some();
-        dropped.extend(removed.map(Garbage::Entry));
+        context.dropped.extend(removed.map(Garbage::Entry));
         found
     }
 }
@@ -122,20 +121,20 @@ impl<'v, V: Value + ?Sized> Operation<V> for Set<'_, 'v, '_, V> {
     }
 
     #[inline]
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
         let Self { key, value, deadline, condition, return_old } = self;
-        let mut present = shard.get(&key, now, dropped);
+        let mut present = shard.get(&key, context);
         if !condition.is_met(present.as_deref()) {
             let current = present.filter(|_| return_old).map(|entry| entry.handle());
             return SetResult::Unmet(value, current);
         }
-        let deadline = deadline.resolve(present.as_deref().map(Entry::deadline), now);
+        let deadline = deadline.resolve(present.as_deref().map(Entry::deadline), context.now);
         let value = match &mut present {
             Some(entry) if !return_old => match entry.try_overwrite(value) {
                 Ok(old) => {
                     entry.set_deadline(deadline);
                     entry.touch();
-                    dropped.push(Garbage::Value(old));
+                    context.dropped.push(Garbage::Value(old));
                     shard.note_deadline(deadline);
                     return SetResult::Done(None);
                 }
@@ -143,13 +142,13 @@ impl<'v, V: Value + ?Sized> Operation<V> for Set<'_, 'v, '_, V> {
             },
             Some(_) | None => value,
         };
-        let entry = Entry::new(key.bytes, key.hash, value, deadline);
+        let entry = Entry::new(key.bytes, value, deadline);
         if let Some(present) = present {
             entry.set_access(present.access());
         }
-        let old = shard.insert(entry);
+        let old = shard.insert(entry, key.hash, context.hasher);
         let handle = old.as_ref().filter(|_| return_old).map(Entry::handle);
-        dropped.extend(old.map(Garbage::Entry));
+        context.dropped.extend(old.map(Garbage::Entry));
         SetResult::Done(handle)
     }
 }

@@ -5,7 +5,7 @@ use crate::command::CommandError;
 use crate::command::Deadline;
 use crate::command::Operation;
 use crate::command::check_value_bytes;
-use crate::shard::Dropped;
+use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Key;
@@ -13,7 +13,6 @@ use crate::shard::Shard;
 use crate::shard::Value;
 use crate::sync::ClosureScope;
 use crate::time::NEVER;
-use crate::time::Now;
 
 /// A staged write of one declared key.
 enum Staged<V: Value + ?Sized> {
@@ -32,22 +31,16 @@ pub struct Transaction<'t, V: Value + ?Sized> {
     order: Vec<usize>,
     staged: Vec<Option<Staged<V>>>,
     shard: &'t mut Shard<V>,
-    now: &'t Now<'t>,
-    dropped: &'t mut Dropped<V>,
+    context: Context<'t, V>,
 }
 
 impl<'t, V: Value + ?Sized> Transaction<'t, V> {
-    fn new(
-        keys: &'t [Key<'t>],
-        shard: &'t mut Shard<V>,
-        now: &'t Now<'t>,
-        dropped: &'t mut Dropped<V>,
-    ) -> Self {
+    fn new(keys: &'t [Key<'t>], shard: &'t mut Shard<V>, context: Context<'t, V>) -> Self {
         let mut order: Vec<_> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|&index| (keys[index].bytes, index));
         order.dedup_by_key(|index| keys[*index].bytes);
         let staged = std::iter::repeat_with(|| None).take(keys.len()).collect();
-        Self { keys, order, staged, shard, now, dropped }
+        Self { keys, order, staged, shard, context }
     }
 
     fn index(&self, key: &[u8]) -> Result<usize, CommandError> {
@@ -64,7 +57,7 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
         Ok(match &self.staged[index] {
             Some(Staged::Write(entry)) => Some(entry.value()),
             Some(Staged::Remove) => None,
-            None => self.shard.peek(&self.keys[index], self.now).map(Entry::value),
+            None => self.shard.peek(&self.keys[index], self.context.now).map(Entry::value),
         })
     }
 
@@ -108,10 +101,10 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
         let present = match &self.staged[index] {
             Some(Staged::Write(entry)) => Some(entry),
             Some(Staged::Remove) => None,
-            None => self.shard.peek(key, self.now),
+            None => self.shard.peek(key, self.context.now),
         };
-        let deadline = deadline.resolve(present.map(Entry::deadline), self.now);
-        let entry = Entry::new(key.bytes, key.hash, value, deadline);
+        let deadline = deadline.resolve(present.map(Entry::deadline), self.context.now);
+        let entry = Entry::new(key.bytes, value, deadline);
         self.put(index, Staged::Write(entry));
         Ok(())
     }
@@ -129,18 +122,19 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
 
     fn put(&mut self, index: usize, staged: Staged<V>) {
         if let Some(Staged::Write(entry)) = self.staged[index].replace(staged) {
-            self.dropped.push(Garbage::Entry(entry));
+            self.context.dropped.push(Garbage::Entry(entry));
         }
     }
 
     fn apply(self) {
+        let mut context = self.context;
         for (key, staged) in self.keys.iter().zip(self.staged) {
             let old = match staged {
-                Some(Staged::Write(entry)) => self.shard.insert(entry),
-                Some(Staged::Remove) => self.shard.remove(key, self.now, self.dropped),
+                Some(Staged::Write(entry)) => self.shard.insert(entry, key.hash, context.hasher),
+                Some(Staged::Remove) => self.shard.remove(key, &mut context),
                 None => None,
             };
-            self.dropped.extend(old.map(Garbage::Entry));
+            context.dropped.extend(old.map(Garbage::Entry));
         }
     }
 
@@ -149,7 +143,7 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
             Staged::Write(entry) => Some(Garbage::Entry(entry)),
             Staged::Remove => None,
         });
-        self.dropped.extend(writes);
+        self.context.dropped.extend(writes);
     }
 }
 
@@ -177,10 +171,10 @@ where
         self.keys
     }
 
-    fn run(self, shard: &mut Shard<V>, now: &Now<'_>, dropped: &mut Dropped<V>) -> Self::Output {
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
         // The scope is left last, so that what a panicking closure staged is dropped inside.
         let _scope = ClosureScope::enter();
-        let mut transaction = Transaction::new(self.keys, shard, now, dropped);
+        let mut transaction = Transaction::new(self.keys, shard, context.reborrow());
         let outcome = (self.closure)(&mut transaction);
         match outcome {
             Ok(_) => transaction.apply(),

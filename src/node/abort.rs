@@ -14,6 +14,7 @@ use crate::node::Node;
 use crate::node::Roster;
 use crate::node::SetSlot;
 use crate::shard::Batch;
+use crate::shard::Context;
 use crate::shard::Existing;
 use crate::shard::Transfer;
 use crate::shard::Value;
@@ -98,7 +99,8 @@ impl<V: Value + ?Sized> Roster<V> {
             }
             check_pull_back(&pair.me, &pair.peer, record.id)?;
             let back = (Batch::Any(self.quota(limits, pair.now)), Existing::Keep);
-            let returned = transfer(pair.peer_shard, pair.my_shard, back, pair.now, pair.dropped);
+            let mut context = Context { now: pair.now, hasher: pair.hasher, dropped: pair.dropped };
+            let returned = transfer(pair.peer_shard, pair.my_shard, back, &mut context);
             if let Transfer::Moved(returned) = returned {
                 let left = pair.peer_shard.len();
                 self.moves.change(record.id, |record| {

@@ -18,10 +18,11 @@ use crate::node::Pull;
 use crate::node::Roster;
 use crate::node::Way;
 use crate::node::member::state_of;
-use crate::shard::Shard;
+use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Hold;
 use crate::shard::Key;
+use crate::shard::Shard;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::testing::Fault;
@@ -111,7 +112,8 @@ impl<V: Value + ?Sized> Roster<V> {
             return Err(operation);
         }
         let now = Now::new(&*self.clock);
-        let output = self.run_held(member, slot, operation, (hold, &now, &mut dropped));
+        let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
+        let output = self.run_held(member, slot, operation, (hold, context));
         // Before the output becomes the answer, which a drop that panics here would leak.
         drop(dropped);
         Ok(output)
@@ -125,9 +127,9 @@ impl<V: Value + ?Sized> Roster<V> {
         member: &Member<V>,
         slot: Slot,
         operation: O,
-        (mut hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
+        (mut hold, mut context): (Hold<'_, V>, Context<'_, V>),
     ) -> O::Output {
-        let output = operation.run(&mut hold, now, dropped);
+        let output = operation.run(&mut hold, &mut context);
         if !self.strict {
             hold.count_lent();
         }
@@ -204,11 +206,11 @@ impl<V: Value + ?Sized> Roster<V> {
             Some(early) => Now::new(early),
             None => Now::new(&*self.clock),
         };
-        let held = (hold, &now, &mut dropped);
+        let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
         let executed = if early_state == Some(true) && member.is_up() {
-            Executed::Done(self.run_held(member, attempt.slot, operation, held))
+            Executed::Done(self.run_held(member, attempt.slot, operation, (hold, context)))
         } else {
-            self.execute_routed(member, attempt, operation, held)
+            self.execute_routed(member, attempt, operation, (hold, context))
         };
         // Before the output becomes the answer, which a drop that panics here would leak.
         drop(dropped);
@@ -222,16 +224,16 @@ impl<V: Value + ?Sized> Roster<V> {
         member: &Member<V>,
         attempt: Attempt,
         operation: O,
-        (hold, now, dropped): (Hold<'_, V>, &Now<'_>, &mut Dropped<V>),
+        (hold, context): (Hold<'_, V>, Context<'_, V>),
     ) -> Executed<O, O::Output> {
         if let Some(judged) = asking_to_judge(member, attempt, &hold) {
             return Executed::Pull(judged, operation);
         }
         let facts = self.facts(member, attempt, O::ACCESS, &hold);
-        let presence = || count_presence(operation.keys(), &hold, now);
+        let presence = || count_presence(operation.keys(), &hold, context.now);
         match route(&facts, presence) {
             Route::Serve => {
-                let held = (hold, now, dropped);
+                let held = (hold, context);
                 Executed::Done(self.run_held(member, attempt.slot, operation, held))
             }
             Route::PullBack { target, id } => {

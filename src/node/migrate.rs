@@ -11,6 +11,7 @@ use crate::node::Node;
 use crate::node::setslot::Pair;
 use crate::shard::Batch;
 use crate::shard::CloneValue;
+use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Existing;
 use crate::shard::Garbage;
@@ -114,13 +115,14 @@ impl<V: Value + ?Sized> Node<V> {
         id: MoveId,
         batch: (Batch<'_>, Existing),
     ) -> Result<BatchResult, AdminError> {
+        let mut context = Context { now: pair.now, hasher: pair.hasher, dropped: pair.dropped };
         #[cfg(feature = "testing")]
         if self.roster.faults.has(Fault::CopyWithoutDelete) {
-            pair.my_shard.share_into(pair.peer_shard, pair.dropped);
+            pair.my_shard.share_into(pair.peer_shard, &mut context);
             return Ok(BatchResult { moved: pair.my_shard.len(), bytes: 0, left: 0 });
         }
         let _ = Fault::CopyWithoutDelete;
-        let sent = transfer(pair.my_shard, pair.peer_shard, batch, pair.now, pair.dropped);
+        let sent = transfer(pair.my_shard, pair.peer_shard, batch, &mut context);
         match sent {
             Transfer::Busy => Err(AdminError::BusyKey),
             Transfer::Moved(moved) => {
@@ -216,21 +218,22 @@ fn copy<V: CloneValue + ?Sized>(
     let mut copies = Vec::with_capacity(keys.len());
     for key in keys {
         let Some(entry) = pair.my_shard.peek(key, pair.now) else { continue };
-        if copies.iter().any(|copied: &Entry<V>| copied.key() == key.bytes) {
+        if copies.iter().any(|(copied, _): &(Entry<V>, _)| copied.key() == key.bytes) {
             continue;
         }
-        if existing == Existing::Refuse && pair.peer_shard.has_same(entry, pair.now) {
+        if existing == Existing::Refuse && pair.peer_shard.peek(key, pair.now).is_some() {
             return Err(AdminError::BusyKey);
         }
         let owned = entry.value().to_owned_value();
-        copies.push(Entry::from_owned(key.bytes, key.hash, owned, entry.deadline()));
+        copies.push((Entry::from_owned(key.bytes, owned, entry.deadline()), key.hash));
     }
     if copies.is_empty() {
         return Err(AdminError::NoKey);
     }
     let count = copies.len();
-    for copied in copies {
-        pair.dropped.extend(pair.peer_shard.insert(copied).map(Garbage::Entry));
+    for (copied, hash) in copies {
+        let replaced = pair.peer_shard.insert(copied, hash, pair.hasher);
+        pair.dropped.extend(replaced.map(Garbage::Entry));
     }
     Ok(count)
 }

@@ -17,6 +17,7 @@ use crate::node::pair::Holds;
 use crate::node::pair::lock_pair;
 use crate::node::pair::try_lock_pair;
 use crate::shard::Batch;
+use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Existing;
 use crate::shard::Transfer;
@@ -24,13 +25,12 @@ use crate::shard::Travelled;
 use crate::shard::Value;
 use crate::shard::transfer;
 use crate::testing::Fault;
-use crate::time::Now;
 use crate::topology::NodeId;
 use crate::worker::Patience;
 use crate::worker::WorkerError;
 
 /// Both tokens, the source's first, and what an operation needs besides.
-type Held<'a, V> = (Holds<'a, V>, &'a Now<'a>, &'a mut Dropped<V>);
+type Held<'a, V> = (Holds<'a, V>, Context<'a, V>);
 
 /// The way that the named keys go, and the side on which the operation runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +113,8 @@ impl<V: Value + ?Sized> Roster<V> {
             return Err((WorkerError::Busy, operation));
         };
         let now = self.now();
-        let held = (holds, &now, &mut dropped);
+        let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
+        let held = (holds, context);
         let executed = match pull.way {
             Way::Forth | Way::Back => self.pull_held(asked, (pull, attempt), operation, held),
             Way::Neither => self.judge_held((pull, attempt), operation, held),
@@ -128,7 +129,7 @@ impl<V: Value + ?Sized> Roster<V> {
         asked: NodeId,
         (pull, attempt): (Pull, Attempt),
         operation: O,
-        ((at_source, at_target), now, dropped): Held<'_, V>,
+        ((at_source, at_target), mut context): Held<'_, V>,
     ) -> Executed<O, O::Output> {
         let slot = attempt.slot;
         let (source, target) = (self.known(pull.source), self.known(pull.target));
@@ -143,7 +144,7 @@ impl<V: Value + ?Sized> Roster<V> {
         if !legal && !self.faults.has(Fault::PullWithoutCheck) {
             if is_aborting_alone(&sides.0, pull) {
                 drop(at_target);
-                let held = (at_source, now, dropped);
+                let held = (at_source, context);
                 return Executed::Done(self.run_held(source, slot, operation, held));
             }
             let state = if asked == source.id { sides.0.state } else { sides.1.state };
@@ -155,7 +156,7 @@ impl<V: Value + ?Sized> Roster<V> {
         };
         let existing = if pull.way == Way::Back { Existing::Keep } else { Existing::Replace };
         let named = (Batch::Named(operation.keys()), existing);
-        let pulled = transfer(&mut from, &mut to, named, now, dropped);
+        let pulled = transfer(&mut from, &mut to, named, &mut context);
         if let Transfer::Moved(Travelled { keys: keys @ 1.., bytes }) = pulled {
             self.moves.change(pull.id, |record| {
                 record.bytes_moved += bytes;
@@ -169,7 +170,7 @@ impl<V: Value + ?Sized> Roster<V> {
         // token is enough, and a long closure holds up one side only.
         drop(from);
         self.answers.count_pull();
-        Executed::Done(self.run_held(taker, slot, operation, (to, now, dropped)))
+        Executed::Done(self.run_held(taker, slot, operation, (to, context)))
     }
 
     /// Turns ASKING that names no move into that of the open move, or into none, and goes on as the
@@ -178,17 +179,17 @@ impl<V: Value + ?Sized> Roster<V> {
         &self,
         (pull, mut attempt): (Pull, Attempt),
         operation: O,
-        ((at_source, at_target), now, dropped): Held<'_, V>,
+        ((at_source, at_target), context): Held<'_, V>,
     ) -> Executed<O, O::Output> {
         let slot = attempt.slot;
         let (source, target) = (self.known(pull.source), self.known(pull.target));
         let sides = (source.marks(slot, &at_source), target.marks(slot, &at_target));
         let is_open = check_batch(&sides.0, &sides.1, pull.id).is_ok();
-        let is_here = |key| at_source.peek(key, now).is_some();
+        let is_here = |key| at_source.peek(key, context.now).is_some();
         let honoured = is_open && !operation.keys().iter().any(is_here);
         attempt.asking = if honoured { Asking::Move(pull.id) } else { Asking::No };
         drop(at_source);
-        self.execute_routed(target, attempt, operation, (at_target, now, dropped))
+        self.execute_routed(target, attempt, operation, (at_target, context))
     }
 
     /// What a node answers to a request that would have been pulled, when the other side of the

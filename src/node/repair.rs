@@ -18,6 +18,7 @@ use crate::node::Node;
 use crate::node::Roster;
 use crate::node::member::state_of;
 use crate::node::pair::lock_pair;
+use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Hold;
 use crate::shard::Value;
@@ -210,7 +211,8 @@ impl<V: Value + ?Sized> Node<V> {
             me.view = self.roster.flip_to(slot, Some(self.id));
         }
         other.view = me.view;
-        let keys_left = drop_copies(&mut theirs, &mut mine, &now, &mut dropped);
+        let mut context = Context { now: &now, hasher: &self.roster.hasher, dropped: &mut dropped };
+        let keys_left = drop_copies(&mut theirs, &mine, &mut context);
         let opened = (keys_left > 0).then(|| {
             let id = self.roster.draw_move_id();
             let sides = (slot, self.id, peer.id);

@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::node::Roster;
 use crate::node::pair::lock_pair;
 use crate::shard::Dropped;
+use crate::shard::KeyHasher;
 use crate::shard::Shard;
 use crate::shard::Value;
 use crate::slot::Slot;
@@ -58,6 +59,7 @@ pub(super) struct Pair<'a, V: Value + ?Sized> {
     pub(super) my_shard: &'a mut Shard<V>,
     pub(super) peer_shard: &'a mut Shard<V>,
     pub(super) now: &'a Now<'a>,
+    pub(super) hasher: &'a KeyHasher,
     pub(super) dropped: &'a mut Dropped<V>,
 }
 
@@ -106,6 +108,7 @@ impl<V: Value + ?Sized> Roster<V> {
             my_shard: &mut mine,
             peer_shard: &mut theirs,
             now: &now,
+            hasher: &self.hasher,
             dropped: &mut dropped,
         };
         let result = transition(&mut pair);

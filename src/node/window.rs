@@ -7,6 +7,7 @@ use crate::command::Operation;
 use crate::limits::BATCH_WINDOW;
 use crate::node::Member;
 use crate::node::Roster;
+use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Hold;
 use crate::shard::Value;
@@ -65,8 +66,8 @@ impl<V: Value + ?Sized> Roster<V> {
         for (index, (visit, hold)) in visits.iter_mut().zip(holds).enumerate() {
             let Some(hold) = hold else { continue };
             let Some(operation) = visit.operation.take() else { continue };
-            let held = (hold, &now, &mut dropped);
-            done(index, self.run_held(visit.member, visit.slot, operation, held));
+            let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
+            done(index, self.run_held(visit.member, visit.slot, operation, (hold, context)));
         }
     }
 }

@@ -133,7 +133,8 @@ impl Bench {
         let key = Key::new(name.as_bytes(), &self.roster.hasher).unwrap();
         let value = format!("of {node}");
         let mut hold = member.headers.get(slot).lock();
-        hold.insert(Entry::<[u8]>::new(key.bytes, key.hash, value.as_bytes(), deadline));
+        let entry = Entry::<[u8]>::new(key.bytes, value.as_bytes(), deadline);
+        hold.insert(entry, key.hash, &self.roster.hasher);
         member.release(slot, hold);
     }
 

@@ -102,9 +102,10 @@ mod tests {
     use std::ops::Range;
 
     use super::*;
+    use crate::shard::Context;
     use crate::shard::Entry;
     use crate::shard::Key;
-    use crate::slot::Slot;
+    use crate::shard::KeyHasher;
     use crate::time::Clock;
     use crate::time::Now;
 
@@ -137,6 +138,7 @@ mod tests {
     /// A shard that is swept now and then.
     struct Rig {
         shard: Shard<u64>,
+        hasher: KeyHasher,
         seed: u64,
         random: fastrand::Rng,
         key: u64,
@@ -150,7 +152,9 @@ mod tests {
         fn new(seed: u64) -> Self {
             let random = fastrand::Rng::with_seed(seed);
             let (shard, dropped) = (Shard::default(), Dropped::new());
-            let mut rig = Self { shard, seed, random, key: 0, now: 0, dropped, in_place: 0 };
+            let hasher = KeyHasher::seeded(seed);
+            let (key, now, in_place) = (0, 0, 0);
+            let mut rig = Self { shard, hasher, seed, random, key, now, dropped, in_place };
             while rig.table_size().0 < BUCKETS {
                 rig.put(FRONT);
             }
@@ -165,14 +169,19 @@ mod tests {
 
         /// Inserts a key that belongs into one of these buckets; of four one without a deadline.
         fn put(&mut self, belongs: Range<usize>) {
-            self.key += 1;
-            let bits = self.random.u64(..);
-            let hash = bits - bits % BUCKETS as u64 + self.random.usize(belongs) as u64;
+            let belongs = belongs.start as u64..belongs.end as u64;
+            let hash = loop {
+                self.key += 1;
+                let hash = self.hasher.hash(&self.key.to_le_bytes());
+                if belongs.contains(&(hash % BUCKETS as u64)) {
+                    break hash;
+                }
+            };
             let ahead = self.random.u64(1..FAR);
             let deadline = if self.random.u8(..4) == 0 { NEVER } else { self.now + ahead };
             let (buckets, len, capacity) = self.table_size();
-            let entry = Entry::new(&self.key.to_le_bytes(), hash, self.key, deadline);
-            assert!(self.shard.insert(entry).is_none(), "a new key");
+            let entry = Entry::new(&self.key.to_le_bytes(), self.key, deadline);
+            assert!(self.shard.insert(entry, hash, &self.hasher).is_none(), "a new key");
             self.in_place += usize::from(len == capacity && buckets == self.table_size().0);
         }
 
@@ -185,12 +194,15 @@ mod tests {
 
         /// Removes entries, whichever, until so many are left.
         fn thin_out(&mut self, left: usize) {
-            let keys = self.shard.iter().map(|entry| (*entry.value(), entry.hash()));
-            let mut keys: Vec<_> = keys.collect();
+            let mut keys: Vec<u64> = self.shard.iter().map(|entry| *entry.value()).collect();
             self.random.shuffle(&mut keys);
-            for (key, hash) in keys.into_iter().skip(left) {
-                let key = Key { bytes: &key.to_le_bytes(), hash, slot: Slot::MIN };
-                let removed = self.shard.remove(&key, &Now::new(&Zero), &mut self.dropped);
+            let now = Now::new(&Zero);
+            let (hasher, dropped) = (&self.hasher, &mut self.dropped);
+            let mut context = Context { now: &now, hasher, dropped };
+            for key in keys.into_iter().skip(left) {
+                let bytes = key.to_le_bytes();
+                let key = Key::new(&bytes, hasher).expect("a short key");
+                let removed = self.shard.remove(&key, &mut context);
                 assert!(removed.is_some(), "an entry that is not found");
             }
         }

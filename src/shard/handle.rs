@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-use crate::shard::entry::Counted;
+use crate::shard::counted::Counted;
 use crate::shard::value::Value;
 
 const _: () = assert!(size_of::<Handle<[u8]>>() == size_of::<usize>());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn stored(value: &[u8]) -> Entry<[u8]> {
-        Entry::new(b"key", 1, value, 0)
+        Entry::new(b"key", value, 0)
     }
 
     fn bytes(value: &[u8]) -> Handle<[u8]> {
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn it_prints_as_its_value() {
-        let entry = Entry::<str>::new(b"key", 1, "tex\"t", 0);
+        let entry = Entry::<str>::new(b"key", "tex\"t", 0);
         assert_eq!(format!("{:?}", entry.handle()), "\"tex\\\"t\"");
         assert_eq!(format!("{:>8}", entry.handle()), "   tex\"t");
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn many_threads_clone_and_drop_and_the_value_drops_once() {
         static LIVE: AtomicU32 = AtomicU32::new(0);
-        let entry = Entry::<Live>::new(b"key", 1, Live::new(&LIVE, 42), 0);
+        let entry = Entry::<Live>::new(b"key", Live::new(&LIVE, 42), 0);
         thread::scope(|scope| {
             for _ in 0..4 {
                 let handle = entry.handle();
@@ -252,9 +252,9 @@ mod tests {
         struct Aligned(Live);
 
         let value = Aligned(Live::new(&LIVE, 5));
-        let entry = Entry::<Aligned>::new(b"key", 1, value, 0);
+        let entry = Entry::<Aligned>::new(b"key", value, 0);
         assert_eq!((&raw const *entry.value()).addr() % 128, 0);
-        assert_eq!(entry.allocation_bytes(), 128 + 128 + 3);
+        assert_eq!(entry.allocation_bytes(), 128 + 128);
         let handle = entry.handle();
         let clone = handle.clone();
         drop(entry);
@@ -274,7 +274,7 @@ mod tests {
                 panic!("a value's own panic");
             }
         }
-        let make = || Entry::<Panics>::new(b"key", 1, Panics(Live::new(&LIVE, 1)), 0);
+        let make = || Entry::<Panics>::new(b"key", Panics(Live::new(&LIVE, 1)), 0);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(make()))).is_err());
         assert_eq!(LIVE.load(Relaxed), 0);
         let handle = make().handle();
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn each_value_drops_once_through_overwrites_too() {
         static LIVE: AtomicU32 = AtomicU32::new(0);
-        let mut entry = Entry::<Live>::new(b"key", 1, Live::new(&LIVE, 1), 0);
+        let mut entry = Entry::<Live>::new(b"key", Live::new(&LIVE, 1), 0);
         let Ok(old) = entry.try_overwrite(Live::new(&LIVE, 2)) else { panic!("unique and sized") };
         assert_eq!((old.id, entry.value().id, LIVE.load(Relaxed)), (1, 2, 2));
         drop(old);

@@ -1,5 +1,7 @@
 //! `Shard`: the keys of one slot in one node. Only the holder of the slot's token touches it.
 
+mod context;
+mod counted;
 mod entry;
 mod expire;
 mod handle;
@@ -14,6 +16,7 @@ mod value;
 pub use handle::Handle;
 pub use value::{CloneValue, Value};
 
+pub(crate) use context::Context;
 pub(crate) use entry::Entry;
 pub(crate) use expire::Sweep;
 pub(crate) use header::{Headers, Hold};

@@ -3,8 +3,10 @@
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
+use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Key;
+use crate::shard::KeyHasher;
 use crate::shard::Value;
 use crate::shard::expire::Expiry;
 use crate::time::NEVER;
@@ -98,13 +100,12 @@ impl<V: Value + ?Sized> Shard<V> {
     pub(crate) fn get(
         &mut self,
         key: &Key<'_>,
-        now: &Now<'_>,
-        dropped: &mut Dropped<V>,
+        context: &mut Context<'_, V>,
     ) -> Option<&mut Entry<V>> {
         let entries = &mut self.table.as_mut()?.entries;
         let found = entries.find_entry(key.hash, |entry| entry.key() == key.bytes).ok()?;
-        if now.is_past(found.get().deadline()) {
-            dropped.push(Garbage::Entry(found.remove().0));
+        if context.now.is_past(found.get().deadline()) {
+            context.dropped.push(Garbage::Entry(found.remove().0));
             return None;
         }
         Some(found.into_mut())
@@ -112,8 +113,13 @@ impl<V: Value + ?Sized> Shard<V> {
 
     /// Looks a key up without side effects; an expired entry counts as absent.
     pub(crate) fn peek(&self, key: &Key<'_>, now: &Now<'_>) -> Option<&Entry<V>> {
+        self.peek_at(key.hash, key.bytes, now)
+    }
+
+    /// [`peek`](Self::peek) for a key whose slot nobody asks for.
+    pub(super) fn peek_at(&self, hash: u64, key: &[u8], now: &Now<'_>) -> Option<&Entry<V>> {
         let entries = &self.table.as_ref()?.entries;
-        let found = entries.find(key.hash, |entry| entry.key() == key.bytes)?;
+        let found = entries.find(hash, |entry| entry.key() == key)?;
         (!now.is_past(found.deadline())).then_some(found)
     }
 
@@ -121,21 +127,28 @@ impl<V: Value + ?Sized> Shard<V> {
     pub(crate) fn remove(
         &mut self,
         key: &Key<'_>,
-        now: &Now<'_>,
-        dropped: &mut Dropped<V>,
+        context: &mut Context<'_, V>,
     ) -> Option<Entry<V>> {
         let entries = &mut self.table.as_mut()?.entries;
         let found = entries.find_entry(key.hash, |entry| entry.key() == key.bytes).ok()?;
         let entry = found.remove().0;
-        if now.is_past(entry.deadline()) {
-            dropped.push(Garbage::Entry(entry));
+        if context.now.is_past(entry.deadline()) {
+            context.dropped.push(Garbage::Entry(entry));
             return None;
         }
         Some(entry)
     }
 
-    /// Puts an entry in and returns the one it replaces, live or not.
-    pub(crate) fn insert(&mut self, entry: Entry<V>) -> Option<Entry<V>> {
+    /// Puts an entry in under the hash of its key, and returns the one it replaces, live or not.
+    ///
+    /// Costs the hashes of all keys when the table grows: then every entry is looked at.
+    pub(crate) fn insert(
+        &mut self,
+        entry: Entry<V>,
+        hash: u64,
+        hasher: &KeyHasher,
+    ) -> Option<Entry<V>> {
+        debug_assert_eq!(hash, hasher.hash(entry.key()), "an entry goes under a wrong hash");
         let deadline = entry.deadline();
         let table = self.table.get_or_insert_with(|| Table { entries: HashTable::new() });
         let grows = table.entries.len() == table.entries.capacity();
@@ -144,8 +157,9 @@ impl<V: Value + ?Sized> Shard<V> {
             // same: a sweep that is half done starts over.
             aside.expiry.restart();
         }
-        let (hash, key) = (entry.hash(), entry.key());
-        let slot = table.entries.entry(hash, |other| other.key() == key, Entry::hash);
+        let key = entry.key();
+        let rehash = |other: &Entry<V>| hasher.hash(other.key());
+        let slot = table.entries.entry(hash, |other| other.key() == key, rehash);
         let replaced = match slot {
             hashbrown::hash_table::Entry::Occupied(mut found) => {
                 Some(std::mem::replace(found.get_mut(), entry))
@@ -166,16 +180,15 @@ impl<V: Value + ?Sized> Shard<V> {
         &mut self,
         key: &Key<'_>,
         value: V::Source<'_>,
-        now: &Now<'_>,
-        dropped: &mut Dropped<V>,
+        context: &mut Context<'_, V>,
     ) {
         let mut access = 0;
-        let value = match self.get(key, now, dropped) {
+        let value = match self.get(key, context) {
             Some(entry) => match entry.try_overwrite(value) {
                 Ok(old) => {
                     entry.set_deadline(NEVER);
                     entry.touch();
-                    dropped.push(Garbage::Value(old));
+                    context.dropped.push(Garbage::Value(old));
                     return;
                 }
                 Err(value) => {
@@ -185,9 +198,10 @@ impl<V: Value + ?Sized> Shard<V> {
             },
             None => value,
         };
-        let entry = Entry::new(key.bytes, key.hash, value, NEVER);
+        let entry = Entry::new(key.bytes, value, NEVER);
         entry.set_access(access);
-        dropped.extend(self.insert(entry).map(Garbage::Entry));
+        let replaced = self.insert(entry, key.hash, context.hasher);
+        context.dropped.extend(replaced.map(Garbage::Entry));
     }
 
     /// Asks for the lines of the entry that is probably this key's, by its tag alone.
@@ -319,14 +333,68 @@ impl<V: Value + ?Sized> Shard<V> {
     /// When something does not hold.
     #[cfg(feature = "testing")]
     pub(crate) fn check_invariants(&self, hash: impl Fn(&[u8]) -> u64, slot: crate::slot::Slot) {
-        for entry in self.iter() {
-            assert_eq!(entry.hash(), hash(entry.key()), "an entry lies under a wrong hash");
-            assert_eq!(crate::slot::Slot::of(entry.key()), slot, "an entry lies in a wrong slot");
+        let Some(table) = self.table_ref() else { return };
+        for entry in &table.entries {
+            let key = entry.key();
+            assert_eq!(crate::slot::Slot::of(key), slot, "an entry lies in a wrong slot");
             assert!(entry.deadline() >= self.next_deadline(), "a deadline was not noted");
-            let same = self
-                .iter()
-                .filter(|other| other.hash() == entry.hash() && other.key() == entry.key());
-            assert_eq!(same.count(), 1, "a key is there twice");
+            let found = table.entries.iter_hash(hash(key)).filter(|other| other.key() == key);
+            let (own, others): (Vec<_>, Vec<_>) =
+                found.partition(|other| std::ptr::eq(*other, entry));
+            assert_eq!(own.len(), 1, "an entry lies under a wrong hash");
+            assert!(others.is_empty(), "a key is there twice");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Clock;
+
+    struct Zero;
+
+    impl Clock for Zero {
+        fn nanos(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_however_often_its_table_has_grown() {
+        let (hasher, now) = (KeyHasher::seeded(1), Now::new(&Zero));
+        let mut shard = Shard::<u64>::default();
+        let names: Vec<_> = (0..2_000_u64).map(u64::to_le_bytes).collect();
+        let keys = Key::all(&names, &hasher).expect("short keys");
+        for (count, key) in keys.iter().enumerate() {
+            let entry = Entry::new(key.bytes, count as u64, NEVER);
+            assert!(shard.insert(entry, key.hash, &hasher).is_none(), "a new key");
+            if shard.take_news() {
+                for (value, key) in keys[..=count].iter().enumerate() {
+                    let found = shard.peek(key, &now).map(Entry::value);
+                    assert_eq!(found, Some(&(value as u64)), "of {count}");
+                }
+            }
+        }
+    }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn an_entry_under_a_wrong_hash_and_a_key_that_is_there_twice_are_noticed() {
+        let hasher = KeyHasher::seeded(1);
+        let check = |keys: [(&[u8], u64); 2]| {
+            let mut shard = Shard::<()>::default();
+            for (key, error) in keys {
+                let hash_of = |entry: &Entry<()>| hasher.hash(entry.key()) ^ error;
+                let entry = Entry::new(key, (), NEVER);
+                shard.table_mut().entries.insert_unique(hash_of(&entry), entry, hash_of);
+            }
+            let check =
+                || shard.check_invariants(|key| hasher.hash(key), crate::slot::Slot::of(b"{a}"));
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).is_ok()
+        };
+        assert!(check([(b"{a}", 0), (b"{a}b", 0)]));
+        assert!(!check([(b"{a}", 0), (b"{a}b", u64::MAX)]), "an entry that nobody finds");
+        assert!(!check([(b"{a}", 0), (b"{a}", 0)]), "a key twice");
     }
 }

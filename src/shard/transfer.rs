@@ -2,14 +2,13 @@
 
 use crate::limits::MIGRATE_BUCKETS;
 use crate::limits::MIGRATE_CHUNK_KEYS;
-use crate::shard::Dropped;
+use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
 use crate::time::Clock;
-use crate::time::Now;
 
 /// What ends a batch of whichever entries come first.
 #[derive(Clone, Copy)]
@@ -89,15 +88,14 @@ pub(crate) fn transfer<V: Value + ?Sized>(
     from: &mut Shard<V>,
     to: &mut Shard<V>,
     (batch, existing): (Batch<'_>, Existing),
-    now: &Now<'_>,
-    dropped: &mut Dropped<V>,
+    context: &mut Context<'_, V>,
 ) -> Transfer {
     let moved = match batch {
-        Batch::Any(quota) => Some(transfer_any(from, to, (quota, existing), now, dropped)),
-        Batch::Named(keys) => transfer_named(from, to, (keys, existing), now, dropped),
+        Batch::Any(quota) => Some(transfer_any(from, to, (quota, existing), context)),
+        Batch::Named(keys) => transfer_named(from, to, (keys, existing), context),
     };
     if from.len() == 0 {
-        from.clear(dropped);
+        from.clear(context.dropped);
     }
     moved.map_or(Transfer::Busy, Transfer::Moved)
 }
@@ -106,19 +104,20 @@ fn transfer_named<V: Value + ?Sized>(
     from: &mut Shard<V>,
     to: &mut Shard<V>,
     (keys, existing): (&[Key<'_>], Existing),
-    now: &Now<'_>,
-    dropped: &mut Dropped<V>,
+    context: &mut Context<'_, V>,
 ) -> Option<Travelled> {
-    let travelling: Vec<_> = keys.iter().filter_map(|key| from.remove(key, now, dropped)).collect();
-    if existing == Existing::Refuse && travelling.iter().any(|entry| to.has_same(entry, now)) {
-        for entry in travelling {
-            from.insert(entry);
+    let mut take = |key| Some((key, from.remove(key, context)?));
+    let travelling: Vec<(&Key<'_>, _)> = keys.iter().filter_map(&mut take).collect();
+    let is_there = |(key, _): &(&Key<'_>, _)| to.peek(key, context.now).is_some();
+    if existing == Existing::Refuse && travelling.iter().any(is_there) {
+        for (key, entry) in travelling {
+            from.insert(entry, key.hash, context.hasher);
         }
         return None;
     }
     let mut sent = Travelled::default();
-    for entry in travelling {
-        to.receive(entry, existing, now, (&mut sent, dropped));
+    for (key, entry) in travelling {
+        to.receive((entry, key.hash), existing, &mut sent, context);
     }
     Some(sent)
 }
@@ -130,17 +129,17 @@ fn transfer_any<V: Value + ?Sized>(
     from: &mut Shard<V>,
     to: &mut Shard<V>,
     (quota, existing): (Quota<'_>, Existing),
-    now: &Now<'_>,
-    dropped: &mut Dropped<V>,
+    context: &mut Context<'_, V>,
 ) -> Travelled {
     let mut sent = Travelled::default();
     let mut left = quota;
     let mut chunk = Vec::with_capacity(MIGRATE_CHUNK_KEYS.min(quota.keys).min(from.len()));
     let mut buckets_left = from.bucket_count().min(MIGRATE_BUCKETS);
     while buckets_left > 0 && from.len() > 0 {
-        buckets_left -= from.take_chunk(&mut chunk, (&mut left, buckets_left), now, dropped);
+        buckets_left -= from.take_chunk(&mut chunk, (&mut left, buckets_left), context);
         for entry in chunk.drain(..) {
-            to.receive(entry, existing, now, (&mut sent, dropped));
+            let hash = context.hasher.hash(entry.key());
+            to.receive((entry, hash), existing, &mut sent, context);
         }
         if left.is_over() {
             break;
@@ -153,14 +152,15 @@ fn transfer_any<V: Value + ?Sized>(
 /// left. Looks at every entry of `from`.
 pub(crate) fn drop_copies<V: Value + ?Sized>(
     from: &mut Shard<V>,
-    to: &mut Shard<V>,
-    now: &Now<'_>,
-    dropped: &mut Dropped<V>,
+    to: &Shard<V>,
+    context: &mut Context<'_, V>,
 ) -> usize {
+    let Context { now, hasher, dropped } = context.reborrow();
+    let is_there = |key: &[u8]| to.peek_at(hasher.hash(key), key, now).is_some();
     if let Some(table) = from.table() {
         let copies = table
             .entries
-            .extract_if(|entry| now.is_past(entry.deadline()) || to.has_same(entry, now));
+            .extract_if(|entry| now.is_past(entry.deadline()) || is_there(entry.key()));
         dropped.extend(copies.map(Garbage::Entry));
     }
     if from.len() == 0 {
@@ -170,27 +170,22 @@ pub(crate) fn drop_copies<V: Value + ?Sized>(
 }
 
 impl<V: Value + ?Sized> Shard<V> {
-    /// Whether a live entry of the same key is here.
-    pub(crate) fn has_same(&mut self, entry: &Entry<V>, now: &Now<'_>) -> bool {
-        let Some(table) = self.table() else { return false };
-        let found = table.entries.find(entry.hash(), |other| other.key() == entry.key());
-        found.is_some_and(|other| !now.is_past(other.deadline()))
-    }
-
     /// Takes an entry in that has left another shard, and counts it, unless a live one is to stay.
     fn receive(
         &mut self,
-        entry: Entry<V>,
+        (entry, hash): (Entry<V>, u64),
         existing: Existing,
-        now: &Now<'_>,
-        (sent, dropped): (&mut Travelled, &mut Dropped<V>),
+        sent: &mut Travelled,
+        context: &mut Context<'_, V>,
     ) {
-        if existing == Existing::Keep && self.has_same(&entry, now) {
-            dropped.push(Garbage::Entry(entry));
+        let is_there = || self.peek_at(hash, entry.key(), context.now).is_some();
+        if existing == Existing::Keep && is_there() {
+            context.dropped.push(Garbage::Entry(entry));
             return;
         }
         sent.count(&entry);
-        dropped.extend(self.insert(entry).map(Garbage::Entry));
+        let replaced = self.insert(entry, hash, context.hasher);
+        context.dropped.extend(replaced.map(Garbage::Entry));
     }
 
     fn bucket_count(&mut self) -> usize {
@@ -204,8 +199,7 @@ impl<V: Value + ?Sized> Shard<V> {
         &mut self,
         taken: &mut Vec<Entry<V>>,
         (left, buckets_left): (&mut Quota<'_>, usize),
-        now: &Now<'_>,
-        dropped: &mut Dropped<V>,
+        context: &mut Context<'_, V>,
     ) -> usize {
         let Some((table, aside)) = self.table_and_aside() else { return buckets_left };
         let buckets = table.entries.num_buckets();
@@ -219,8 +213,8 @@ impl<V: Value + ?Sized> Shard<V> {
             looked += 1;
             let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
             let entry = found.remove().0;
-            if now.is_past(entry.deadline()) {
-                dropped.push(Garbage::Entry(entry));
+            if context.now.is_past(entry.deadline()) {
+                context.dropped.push(Garbage::Entry(entry));
                 expired += 1;
             } else {
                 let mut one = Travelled::default();
@@ -237,9 +231,11 @@ impl<V: Value + ?Sized> Shard<V> {
 #[cfg(feature = "testing")]
 impl<V: Value + ?Sized> Shard<V> {
     /// Puts every entry into `other` as well and keeps it here.
-    pub(crate) fn share_into(&self, other: &mut Self, dropped: &mut Dropped<V>) {
+    pub(crate) fn share_into(&self, other: &mut Self, context: &mut Context<'_, V>) {
         for entry in self.iter() {
-            dropped.extend(other.insert(entry.share()).map(Garbage::Entry));
+            let hash = context.hasher.hash(entry.key());
+            let replaced = other.insert(entry.share(), hash, context.hasher);
+            context.dropped.extend(replaced.map(Garbage::Entry));
         }
     }
 }
@@ -247,10 +243,12 @@ impl<V: Value + ?Sized> Shard<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::Dropped;
     use crate::shard::KeyHasher;
     use crate::sync::AtomicU64;
     use crate::sync::Ordering;
     use crate::time::NEVER;
+    use crate::time::Now;
 
     /// A clock that every look moves by one.
     struct Ticking(AtomicU64);
@@ -267,9 +265,25 @@ mod tests {
         for number in keys {
             let name = format!("{{b}}:{number}");
             let key = Key::new(name.as_bytes(), &hasher).unwrap();
-            shard.insert(Entry::<[u8]>::new(key.bytes, key.hash, &[value], deadline));
+            let entry = Entry::<[u8]>::new(key.bytes, &[value], deadline);
+            shard.insert(entry, key.hash, &hasher);
         }
         shard
+    }
+
+    /// Sends a batch that is never refused.
+    #[track_caller]
+    fn send(
+        (from, to): (&mut Shard<[u8]>, &mut Shard<[u8]>),
+        batch: (Batch<'_>, Existing),
+        clock: &Ticking,
+    ) -> Travelled {
+        let (now, hasher) = (Now::new(clock), KeyHasher::seeded(1));
+        let mut context = Context { now: &now, hasher: &hasher, dropped: &mut Dropped::new() };
+        match transfer(from, to, batch, &mut context) {
+            Transfer::Moved(sent) => sent,
+            Transfer::Busy => panic!("a batch is refused"),
+        }
     }
 
     fn values(shard: &Shard<[u8]>) -> Vec<u8> {
@@ -282,13 +296,11 @@ mod tests {
         let (mut from, mut to) = (shard(0..300, 1, NEVER), Shard::default());
         let mut batches = Vec::new();
         while from.len() > 0 {
-            let now = Now::new(&clock);
             // The third look of each batch finds that time is over.
             let until = clock.0.load(Ordering::Relaxed) + 2;
             let quota = Quota { keys: 4096, bytes: u64::MAX, until: Some((until, &clock)) };
             let batch = (Batch::Any(quota), Existing::Replace);
-            let sent = transfer(&mut from, &mut to, batch, &now, &mut Dropped::new());
-            let Transfer::Moved(sent) = sent else { panic!("{sent:?}") };
+            let sent = send((&mut from, &mut to), batch, &clock);
             assert!(sent.keys > 0, "a batch always gets on");
             batches.push(sent.keys);
         }
@@ -304,13 +316,14 @@ mod tests {
         for dead in 2..4 {
             let mut old = shard(dead..dead + 1, 3, 5);
             let table = old.table().unwrap();
-            to.insert(table.entries.drain().next().unwrap());
+            let entry = table.entries.drain().next().unwrap();
+            let hasher = KeyHasher::seeded(1);
+            let hash = hasher.hash(entry.key());
+            to.insert(entry, hash, &hasher);
         }
         let quota = Quota { keys: 64, bytes: u64::MAX, until: None };
         let batch = (Batch::Any(quota), Existing::Keep);
-        let now = Now::new(&clock);
-        let sent = transfer(&mut from, &mut to, batch, &now, &mut Dropped::new());
-        let Transfer::Moved(sent) = sent else { panic!("{sent:?}") };
+        let sent = send((&mut from, &mut to), batch, &clock);
         assert_eq!((sent.keys, from.len(), to.len()), (4, 0, 6));
         let mut values = values(&to);
         values.sort_unstable();

@@ -329,7 +329,7 @@ mod tests {
             source: V::Source<'v>,
         }
         fn store<V: Value + ?Sized>(write: Write<'_, '_, V>) -> Entry<V> {
-            Entry::new(write.key, 1, write.source, 0)
+            Entry::new(write.key, write.source, 0)
         }
         let value = vec![1_u8, 2];
         let write = {

@@ -35,7 +35,7 @@
 //! - Every operation takes the token of its slot, reads too: calls on one hot slot wait for each
 //!   other, calls on different slots do not.
 //! - All data is in memory and ends with the process; there is no eviction.
-//! - A key costs 42 to 53 bytes besides its own bytes and its value's, before the allocator
+//! - A key costs 34 to 45 bytes besides its own bytes and its value's, before the allocator
 //!   rounds: [the formula](guide#memory).
 //! - [`Ownership::Strict`] runs every operation on the shard's worker, at the price of two thread
 //!   switches a call.

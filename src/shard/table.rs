@@ -12,6 +12,9 @@ use crate::shard::expire::Expiry;
 use crate::time::NEVER;
 use crate::time::Now;
 
+/// So many entries are asked for ahead when a table grows: about what a core's own caches hold.
+const GROWTH_PREFETCHED: usize = 4_096;
+
 /// What a shard lets go of under its token. It is freed when the token is back.
 pub(crate) type Dropped<V> = SmallVec<[Garbage<V>; 2]>;
 
@@ -55,11 +58,30 @@ pub(super) struct Aside {
     pub(super) cursor: usize,
 }
 
+impl<V: Value + ?Sized> Table<V> {
+    /// Puts in an entry whose key is not here, and says whether the table may have grown.
+    fn add(&mut self, entry: Entry<V>, hash: u64, hasher: &KeyHasher) -> bool {
+        let grows = self.entries.len() == self.entries.capacity();
+        if grows {
+            // All keys are hashed next. Asked for together they come faster than one by one.
+            self.entries.iter().take(GROWTH_PREFETCHED).for_each(Entry::prefetch);
+        }
+        self.entries.insert_unique(hash, entry, |other| hasher.hash(other.key()));
+        grows
+    }
+}
+
 impl<V: Value + ?Sized> Drop for Table<V> {
     /// Empties the table before its buckets are freed, so that they are freed also when the drop of
     /// a value panics.
     fn drop(&mut self) {
         self.entries.drain().for_each(drop);
+    }
+}
+
+impl<V: Value + ?Sized> Default for Table<V> {
+    fn default() -> Self {
+        Self { entries: HashTable::new() }
     }
 }
 
@@ -141,7 +163,7 @@ impl<V: Value + ?Sized> Shard<V> {
 
     /// Puts an entry in under the hash of its key, and returns the one it replaces, live or not.
     ///
-    /// Costs the hashes of all keys when the table grows: then every entry is looked at.
+    /// Costs the hashes of all keys when a new key makes the table grow.
     pub(crate) fn insert(
         &mut self,
         entry: Entry<V>,
@@ -150,26 +172,21 @@ impl<V: Value + ?Sized> Shard<V> {
     ) -> Option<Entry<V>> {
         debug_assert_eq!(hash, hasher.hash(entry.key()), "an entry goes under a wrong hash");
         let deadline = entry.deadline();
-        let table = self.table.get_or_insert_with(|| Table { entries: HashTable::new() });
-        let grows = table.entries.len() == table.entries.capacity();
-        if grows && let Some(aside) = &mut self.aside {
-            // This insertion may move every entry to another bucket, the number of buckets the
-            // same: a sweep that is half done starts over.
-            aside.expiry.restart();
-        }
+        let table = self.table.get_or_insert_default();
         let key = entry.key();
-        let rehash = |other: &Entry<V>| hasher.hash(other.key());
-        let slot = table.entries.entry(hash, |other| other.key() == key, rehash);
-        let replaced = match slot {
-            hashbrown::hash_table::Entry::Occupied(mut found) => {
-                Some(std::mem::replace(found.get_mut(), entry))
+        let present = table.entries.find_mut(hash, |other| other.key() == key);
+        let replaced = if let Some(present) = present {
+            Some(std::mem::replace(present, entry))
+        } else {
+            let grew = table.add(entry, hash, hasher);
+            if grew && let Some(aside) = &mut self.aside {
+                // Every entry may lie in another bucket, the number of buckets the same: a sweep
+                // that is half done starts over.
+                aside.expiry.restart();
             }
-            hashbrown::hash_table::Entry::Vacant(vacant) => {
-                vacant.insert(entry);
-                None
-            }
+            self.news |= grew;
+            None
         };
-        self.news |= grows;
         self.note_deadline(deadline);
         replaced
     }
@@ -387,7 +404,11 @@ mod tests {
             for (key, error) in keys {
                 let hash_of = |entry: &Entry<()>| hasher.hash(entry.key()) ^ error;
                 let entry = Entry::new(key, (), NEVER);
-                shard.table_mut().entries.insert_unique(hash_of(&entry), entry, hash_of);
+                shard.table.get_or_insert_default().entries.insert_unique(
+                    hash_of(&entry),
+                    entry,
+                    hash_of,
+                );
             }
             let check =
                 || shard.check_invariants(|key| hasher.hash(key), crate::slot::Slot::of(b"{a}"));

@@ -115,13 +115,14 @@ impl<V: Value + ?Sized> Roster<V> {
         let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
         let output = self.run_held(member, slot, operation, (hold, context));
         // Before the output becomes the answer, which a drop that panics here would leak.
-        drop(dropped);
+        dropped.free();
         Ok(output)
     }
 
     /// Runs an operation under the token of a slot in which all of its keys are, and gives the
     /// token back.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
+    #[inline(always)]
     pub(super) fn run_held<O: Operation<V>>(
         &self,
         member: &Member<V>,
@@ -213,7 +214,7 @@ impl<V: Value + ?Sized> Roster<V> {
             self.execute_routed(member, attempt, operation, (hold, context))
         };
         // Before the output becomes the answer, which a drop that panics here would leak.
-        drop(dropped);
+        dropped.free();
         Ok(executed)
     }
 

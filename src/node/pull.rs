@@ -120,7 +120,7 @@ impl<V: Value + ?Sized> Roster<V> {
             Way::Neither => self.judge_held((pull, attempt), operation, held),
         };
         // Before the output becomes the answer, which a drop that panics here would leak.
-        drop(dropped);
+        dropped.free();
         Ok(executed)
     }
 

@@ -109,7 +109,7 @@ impl<V: Value + ?Sized> Roster<V> {
         });
         drop(second);
         drop(first);
-        drop(dropped);
+        dropped.free();
         result
     }
 

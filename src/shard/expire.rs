@@ -209,7 +209,7 @@ mod tests {
 
         fn sweep(&mut self) -> Sweep {
             let swept = self.shard.sweep(self.now, &mut self.dropped);
-            self.dropped.clear();
+            self.dropped.free();
             swept
         }
 

@@ -1,10 +1,11 @@
 //! The table of a shard: entries by key, lazy expiry on every access.
 
 use hashbrown::HashTable;
-use smallvec::SmallVec;
 
 use crate::shard::Context;
+use crate::shard::Dropped;
 use crate::shard::Entry;
+use crate::shard::Garbage;
 use crate::shard::Key;
 use crate::shard::KeyHasher;
 use crate::shard::Value;
@@ -14,18 +15,6 @@ use crate::time::Now;
 
 /// So many entries are asked for ahead when a table grows: about what a core's own caches hold.
 const GROWTH_PREFETCHED: usize = 4_096;
-
-/// What a shard lets go of under its token. It is freed when the token is back.
-pub(crate) type Dropped<V> = SmallVec<[Garbage<V>; 2]>;
-
-/// One thing to free.
-#[expect(dead_code, reason = "garbage is only ever dropped")]
-pub(crate) enum Garbage<V: Value + ?Sized> {
-    Entry(Entry<V>),
-    Value(V::Returned),
-    Owned(V::Owned),
-    Table(Table<V>),
-}
 
 /// What the token of a slot guards: the keys, and how the node stands to the slot. The default, all
 /// zero bytes, is not owned, not open, empty, and owns no memory.

@@ -1,0 +1,66 @@
+//! `Dropped`: what a shard lets go of under its token, and what is freed when the token is back.
+
+use std::mem;
+
+use crate::shard::Entry;
+use crate::shard::Value;
+use crate::shard::table::Table;
+
+/// What a hold lets go of. Made before the token is taken, so that it is freed after it is given
+/// back, on whatever way out.
+///
+/// Most holds let go of nothing or of one thing, so that the first one lies here.
+pub(crate) struct Dropped<V: Value + ?Sized> {
+    first: Option<Garbage<V>>,
+    others: Vec<Garbage<V>>,
+}
+
+/// One thing to free.
+#[expect(dead_code, reason = "garbage is only ever dropped")]
+pub(crate) enum Garbage<V: Value + ?Sized> {
+    Entry(Entry<V>),
+    Value(V::Returned),
+    Owned(V::Owned),
+    Table(Table<V>),
+}
+
+impl<V: Value + ?Sized> Dropped<V> {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self { first: None, others: Vec::new() }
+    }
+
+    /// Takes something that is to be freed later.
+    #[inline]
+    pub(crate) fn push(&mut self, garbage: Garbage<V>) {
+        let is_nothing = matches!(garbage, Garbage::Value(_)) && !mem::needs_drop::<V::Returned>();
+        if is_nothing {
+            return;
+        }
+        if self.first.is_none() {
+            self.first = Some(garbage);
+        } else {
+            self.others.push(garbage);
+        }
+    }
+
+    /// Frees all of it now.
+    #[inline]
+    pub(crate) fn free(&mut self) {
+        if self.first.is_some() {
+            self.free_some();
+        }
+    }
+
+    #[inline(never)]
+    fn free_some(&mut self) {
+        drop(mem::replace(self, Self::new()));
+    }
+}
+
+impl<V: Value + ?Sized> Extend<Garbage<V>> for Dropped<V> {
+    #[inline]
+    fn extend<I: IntoIterator<Item = Garbage<V>>>(&mut self, garbage: I) {
+        garbage.into_iter().for_each(|one| self.push(one));
+    }
+}

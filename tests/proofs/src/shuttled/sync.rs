@@ -1,7 +1,7 @@
 //! The stand-in for the engine's door to locks and atomics, with the names and manners of its own.
 
 pub(crate) use shuttle::sync::Arc;
-pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use std::ops::Deref;
 use std::ops::DerefMut;
@@ -44,6 +44,37 @@ impl<T> Deref for MutexGuard<'_, T> {
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.held.as_mut().expect("only a condvar takes the hold away")
+    }
+}
+
+/// A value that is set once.
+///
+/// Two threads that find none may both make one, and one of them wins; that a thread may wait for
+/// another one that is making it is an order in which only one makes it.
+pub(crate) struct OnceLock<T> {
+    /// Raised after `value` is set. Each look at it is a place to switch threads.
+    is_set: AtomicU32,
+    value: std::sync::OnceLock<T>,
+}
+
+impl<T> OnceLock<T> {
+    pub(crate) const fn new() -> Self {
+        Self { is_set: AtomicU32::new(0), value: std::sync::OnceLock::new() }
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        if self.is_set.load(Ordering::SeqCst) == 0 { None } else { self.value.get() }
+    }
+
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let made = make();
+        // Nothing switches threads in here.
+        let value = self.value.get_or_init(|| made);
+        self.is_set.store(1, Ordering::SeqCst);
+        value
     }
 }
 

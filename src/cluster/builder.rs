@@ -15,10 +15,12 @@ use crate::node::RosterOptions;
 use crate::node::WorkerPlan;
 use crate::shard::Value;
 use crate::slot::SLOT_COUNT;
-use crate::slot::Slot;
-use crate::slot::SlotSet;
 use crate::sync::Arc;
 use crate::sync::parallelism;
+use crate::topology::Epoch;
+use crate::topology::NodeId;
+use crate::topology::SlotOwner;
+use crate::topology::View;
 
 /// Which thread runs an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -152,15 +154,10 @@ impl<V: Value + ?Sized> Builder<V> {
             return Err(BuildError::Mailbox { jobs: options.mailbox_jobs }.into());
         }
         let roster = Arc::new(Roster::new(options.roster_options(plan)));
+        // From here on whatever was started ends with the cluster, also when a node fails to start.
         let cluster = Cluster::over(Arc::clone(&roster));
         for _ in 0..options.nodes {
             roster.add_node()?;
-        }
-        if options.assign {
-            for (node, slots) in cluster.nodes().iter().zip(even_shares(options.nodes)) {
-                let slots: Vec<Slot> = slots.iter().collect();
-                node.add_slots(&slots)?;
-            }
         }
         #[cfg(feature = "testing")]
         options.testing.hold_bus(&roster);
@@ -186,6 +183,7 @@ impl Options {
         RosterOptions {
             workers,
             mailbox_jobs: self.mailbox_jobs,
+            truth: if self.assign { even_shares(self.nodes) } else { View::new() },
             strict: self.ownership == Ownership::Strict,
             full_coverage: self.full_coverage,
             #[cfg(feature = "testing")]
@@ -208,24 +206,30 @@ impl Options {
     }
 }
 
-/// The slots of each of `nodes` nodes: ranges whose lengths differ by at most one.
-fn even_shares(nodes: usize) -> impl Iterator<Item = SlotSet> {
-    let slots = usize::from(SLOT_COUNT);
-    (0..nodes).map(move |node| {
-        let (start, end) = (node * slots / nodes, (node + 1) * slots / nodes);
-        Slot::all().skip(start).take(end - start).collect()
+/// Gives each of `nodes` nodes a range of slots; their lengths differ by at most one.
+///
+/// All slots of a node have one epoch, as in Redis: most of a view is the same from slot to slot.
+fn even_shares(nodes: usize) -> View {
+    View::from_fn(|slot| {
+        // Range `index` begins at slot `index * SLOT_COUNT / nodes`, rounded down: this is the last
+        // one that begins at or before `slot`.
+        let index = ((slot.index() + 1) * nodes - 1) / usize::from(SLOT_COUNT);
+        SlotOwner::new(NodeId::new(index), Epoch::new(index as u64 + 1))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::SlotMap;
 
     #[test]
     fn shares_are_even_and_cover_everything() {
         for nodes in [1, 2, 3, 5, 16, 1000, NODES_MAX] {
-            let shares: Vec<_> = even_shares(nodes).collect();
-            let lens: Vec<_> = shares.iter().map(SlotSet::len).collect();
+            let shares = SlotMap::of(&even_shares(nodes)).ranges();
+            assert_eq!(shares.len(), nodes, "one range a node");
+            assert!(shares.iter().enumerate().all(|(index, (_, node))| node.index() == index));
+            let lens: Vec<_> = shares.iter().map(|(range, _)| range.len()).collect();
             assert_eq!(lens.iter().sum::<usize>(), 16_384);
             assert!(lens.iter().max().unwrap() - lens.iter().min().unwrap() <= 1);
         }

@@ -9,8 +9,8 @@ use crate::topology::NodeId;
 use crate::topology::SlotOwner;
 use crate::topology::View;
 
-/// What a client and its clones believe about the owners: 128 KiB. An entry is never replaced by an
-/// older one, so that clones may share it.
+/// What a client and its clones believe about the owners. An entry is never replaced by an older
+/// one, so that clones may share it.
 pub(crate) struct ClientMap {
     view: View,
     moved_since_refresh: AtomicU32,
@@ -19,9 +19,7 @@ pub(crate) struct ClientMap {
 impl ClientMap {
     /// A map that knows what `view` knows.
     pub(crate) fn of(view: &View) -> Self {
-        let map = Self { view: View::new(), moved_since_refresh: AtomicU32::new(0) };
-        map.view.merge(view);
-        map
+        Self { view: view.copy(), moved_since_refresh: AtomicU32::new(0) }
     }
 
     pub(crate) fn view(&self) -> &View {

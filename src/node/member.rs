@@ -65,11 +65,21 @@ pub(crate) struct Member<V: Value + ?Sized> {
 }
 
 impl<V: Value + ?Sized> Member<V> {
-    pub(crate) fn new(id: NodeId, workers: Box<[Arc<Worker>]>, full_coverage: bool) -> Self {
+    /// A node that owns what `view` says that it owns, and has no keys.
+    pub(crate) fn new(
+        id: NodeId,
+        view: View,
+        workers: Box<[Arc<Worker>]>,
+        full_coverage: bool,
+    ) -> Self {
+        let headers = Headers::new();
+        for (slot, _) in view.owned_by(id) {
+            headers.get(slot).lock().owned = true;
+        }
         Self {
             id,
-            headers: Headers::new(),
-            view: View::new(),
+            headers,
+            view,
             populated: SlotBits::new(),
             deadlines: SlotBits::new(),
             workers,
@@ -129,9 +139,8 @@ impl<V: Value + ?Sized> Member<V> {
     }
 
     pub(crate) fn config_epoch(&self) -> Epoch {
-        let own = self.view.iter().filter(|(_, known)| known.owner == Some(self.id));
         let bumped = Epoch::new(self.epoch_bumped.load(Ordering::Relaxed));
-        own.map(|(_, known)| known.epoch).fold(bumped, Epoch::max)
+        self.view.owned_by(self.id).map(|(_, epoch)| epoch).fold(bumped, Epoch::max)
     }
 
     pub(crate) fn keep_conflict(&self, claim: Claim, kept: SlotOwner) {
@@ -162,8 +171,7 @@ impl<V: Value + ?Sized> Member<V> {
     /// that have had keys here.
     pub(crate) fn lent_count(&self) -> u64 {
         let mut slots: SlotSet = self.populated.iter().collect();
-        let own = self.view.iter().filter(|(_, known)| known.owner == Some(self.id));
-        slots.extend(own.map(|(slot, _)| slot));
+        slots.extend(self.view.owned_by(self.id).map(|(slot, _)| slot));
         slots.iter().map(|slot| self.headers.get(slot).lent_count()).sum()
     }
 

@@ -13,6 +13,7 @@ mod limits;
 mod member;
 mod migrate;
 mod moves;
+mod nodes;
 mod pair;
 mod pull;
 mod repair;
@@ -106,8 +107,7 @@ impl<V: Value + ?Sized> Node<V> {
 
     /// The slots that this node owns in its own view.
     pub fn slots(&self) -> SlotSet {
-        let owned = self.member().view.iter().filter(|(_, known)| known.owner == Some(self.id));
-        owned.map(|(slot, _)| slot).collect()
+        self.member().view.owned_by(self.id).map(|(slot, _)| slot).collect()
     }
 
     /// This node's view of who owns what.

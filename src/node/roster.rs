@@ -1,24 +1,22 @@
 //! `Roster`: the nodes of one cluster and what they share.
 
-use crate::limits::NODES_MAX;
 use crate::migration::MoveId;
 use crate::node::AdminError;
 use crate::node::Member;
 use crate::node::bus::Bus;
 use crate::node::handover_set::Handovers;
 use crate::node::moves::Moves;
+use crate::node::nodes::Nodes;
 use crate::shard::KeyHasher;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::sync;
 use crate::sync::Arc;
 use crate::sync::AtomicBool;
-use crate::sync::AtomicU32;
 use crate::sync::AtomicU64;
 use crate::sync::CachePadded;
 use crate::sync::JoinHandle;
 use crate::sync::Mutex;
-use crate::sync::OnceLock;
 use crate::sync::Ordering;
 use crate::sync::fence;
 use crate::testing::Faults;
@@ -55,11 +53,14 @@ pub(crate) struct RosterOptions {
     pub(crate) faults: Faults,
     pub(crate) clock: ClusterClock,
     pub(crate) hasher: KeyHasher,
+    /// Who owns what at the start. The nodes that it names are to be added before anything else
+    /// happens.
+    pub(crate) truth: View,
 }
 
 #[cfg(test)]
 impl RosterOptions {
-    /// Without threads, one worker a node, the same hashes in every run.
+    /// Without threads, one worker a node, the same hashes in every run, and slots without owners.
     pub(crate) fn of_unit_tests() -> Self {
         Self {
             workers: WorkerPlan::PerNode(1),
@@ -70,6 +71,7 @@ impl RosterOptions {
             faults: Faults::default(),
             clock: ClusterClock::real(),
             hasher: KeyHasher::seeded(1),
+            truth: View::new(),
         }
     }
 }
@@ -91,9 +93,7 @@ pub(crate) struct Roster<V: Value + ?Sized> {
     /// Padded like all that is written while calls run: calls read the fields beside it.
     pub(crate) answers: CachePadded<Answers>,
     closed: AtomicBool,
-    /// Nodes are added, never removed; a node's place is its id.
-    nodes: Box<[OnceLock<Box<Member<V>>>]>,
-    node_count: AtomicU32,
+    nodes: Nodes<Member<V>>,
     /// The greatest epoch that was drawn.
     epochs: CachePadded<AtomicU64>,
     /// The greatest move id that was drawn.
@@ -170,22 +170,22 @@ struct Joining {
 
 impl<V: Value + ?Sized> Roster<V> {
     pub(crate) fn new(options: RosterOptions) -> Self {
+        let newest = options.truth.iter().map(|(_, known)| known.epoch).max().unwrap_or_default();
         Self {
             clock: Arc::new(options.clock),
             hasher: options.hasher,
             strict: options.strict,
             direct: !options.strict && options.faults.is_empty(),
             faults: options.faults,
-            truth: View::new(),
+            truth: options.truth,
             gate: Gate::new(),
             bus: Bus::new(),
             moves: Moves::new(),
             handovers: Handovers::default(),
             answers: CachePadded::default(),
             closed: AtomicBool::new(false),
-            nodes: std::iter::repeat_with(OnceLock::new).take(NODES_MAX).collect(),
-            node_count: AtomicU32::new(0),
-            epochs: CachePadded::default(),
+            nodes: Nodes::new(),
+            epochs: CachePadded::new(AtomicU64::new(newest.get())),
             move_ids: CachePadded::default(),
             workers: options.workers,
             mailbox_jobs: options.mailbox_jobs,
@@ -195,18 +195,18 @@ impl<V: Value + ?Sized> Roster<V> {
         }
     }
 
-    /// Adds an empty node that knows the owners of all slots.
+    /// Adds a node without keys that knows the owners of all slots. It owns a slot only if the
+    /// cluster began with its id as the owner.
     pub(crate) fn add_node(self: &Arc<Self>) -> Result<NodeId, AdminError> {
         if sync::holds_token() {
             return Err(WorkerError::Reentrant.into());
         }
         let mut joining = self.joining.lock();
         self.expect_open()?;
-        let index = self.node_count();
-        let id = NodeId::new(index).ok_or(AdminError::TooManyNodes)?;
+        let id = self.nodes.next_id().ok_or(AdminError::TooManyNodes)?;
         let workers = match self.workers {
             WorkerPlan::PerNode(count) => self.start_workers(&mut joining, count, |number| {
-                format!("node-{index}-worker-{number}")
+                format!("node-{}-worker-{number}", id.index())
             })?,
             WorkerPlan::Shared(count) if joining.shared.is_empty() => {
                 joining.shared =
@@ -215,18 +215,14 @@ impl<V: Value + ?Sized> Roster<V> {
             }
             WorkerPlan::Shared(_) => joining.shared.clone(),
         };
-        // The place is free: ids are never reused, and `joining` is held.
-        self.nodes[index].get_or_init(|| {
-            Box::new(Member::new(id, workers.into_boxed_slice(), self.full_coverage))
-        });
-        // Release pairs with the Acquire of `node_count`.
-        let count = u32::try_from(index + 1).unwrap_or(u32::MAX);
-        self.node_count.store(count, Ordering::Release);
+        let workers = workers.into_boxed_slice();
+        self.nodes.add(Member::new(id, self.truth.copy(), workers, self.full_coverage));
         drop(joining);
         // Pairs with the fence of `broadcast`: a claim that did not find this node is in the
         // cluster's words, which are merged below.
         fence(Ordering::SeqCst);
-        // From here on the node hears claims; what was claimed before is in the cluster's words.
+        // From here on the node hears claims; what was claimed since its view was copied is in the
+        // cluster's words.
         let joined = self.known(id);
         joined.view.merge(&self.truth);
         joined.saw_epoch(self.last_epoch());
@@ -306,7 +302,7 @@ impl<V: Value + ?Sized> Roster<V> {
     /// A node, if it exists.
     #[inline]
     pub(crate) fn member(&self, id: NodeId) -> Option<&Member<V>> {
-        self.nodes[id.index()].get().map(Box::as_ref)
+        self.nodes.get(id)
     }
 
     /// A node that exists: its id came from this cluster.
@@ -322,13 +318,12 @@ impl<V: Value + ?Sized> Roster<V> {
     }
 
     pub(crate) fn node_count(&self) -> usize {
-        // Acquire pairs with the Release of `add_node`.
-        self.node_count.load(Ordering::Acquire) as usize
+        self.nodes.count()
     }
 
     /// Every node, by id.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Member<V>> + '_ {
-        self.nodes[..self.node_count()].iter().filter_map(OnceLock::get).map(Box::as_ref)
+        self.nodes.iter()
     }
 
     /// Every worker, once.

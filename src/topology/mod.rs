@@ -1,5 +1,6 @@
 //! Who owns which slot: node ids, epochs, a node's view, the map that clients read, move gates.
 
+mod chunk;
 mod epoch;
 mod gate;
 mod map;

@@ -7,8 +7,14 @@ use crate::sync::AtomicU64;
 use crate::sync::Ordering;
 use crate::topology::Epoch;
 use crate::topology::NodeId;
+use crate::topology::chunk::CHUNK_WORDS;
+use crate::topology::chunk::CHUNKS;
+use crate::topology::chunk::Chunk;
 
 const SLOTS: usize = SLOT_COUNT as usize;
+
+/// How many bits of a word name the node; those above are the epoch.
+const NODE_BITS: u32 = 64 - Epoch::BITS;
 
 /// Who owns a slot, by the flip of that epoch. Compared by epoch: the greater one is the newer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -26,18 +32,21 @@ impl SlotOwner {
 
     /// 48 bits of epoch above 16 bits of node, so that words compare by epoch.
     fn packed(self) -> u64 {
-        self.epoch.get() << 16 | self.owner.map_or(0, NodeId::packed)
+        self.epoch.get() << NODE_BITS | self.owner.map_or(0, NodeId::packed)
     }
 
     fn unpacked(word: u64) -> Self {
-        Self { owner: NodeId::unpacked(word), epoch: Epoch::new(word >> 16) }
+        Self { owner: NodeId::unpacked(word), epoch: Epoch::new(word >> NODE_BITS) }
     }
 }
 
-/// One ownership for every slot: 128 KiB, a word each, so that readers need no lock. Words only
-/// ever grow, but for `replace`.
+/// One ownership for every slot, a word each, so that readers need no lock. Words only ever grow,
+/// but for `replace`.
+///
+/// A view takes 4 KiB, and a KiB more for each 128 neighbouring slots of which one has changed
+/// since the view was made; views that are copies share what was different from slot to slot.
 pub(crate) struct View {
-    words: Box<[AtomicU64]>,
+    chunks: Box<[Chunk; CHUNKS]>,
     /// How many slots have an owner.
     covered: AtomicU32,
 }
@@ -45,40 +54,78 @@ pub(crate) struct View {
 impl View {
     /// A view in which nobody owns anything.
     pub(crate) fn new() -> Self {
-        Self {
-            words: std::iter::repeat_with(|| AtomicU64::new(0)).take(SLOTS).collect(),
-            covered: AtomicU32::new(0),
-        }
+        Self::from_fn(|_| SlotOwner::default())
     }
 
-    /// What is known of one slot.
+    /// A view of these ownerships.
+    pub(crate) fn from_fn(ownership: impl Fn(Slot) -> SlotOwner) -> Self {
+        let mut words = Slot::all().map(|slot| ownership(slot).packed());
+        let mut next = |_| words.next().unwrap_or_default();
+        Self::of_chunks((0..CHUNKS).map(|_| Chunk::of(&std::array::from_fn(&mut next))))
+    }
+
+    /// A view that knows what this one knows, each slot as it is when it is read.
+    pub(crate) fn copy(&self) -> Self {
+        Self::of_chunks(self.chunks.iter().map(Chunk::copy))
+    }
+
+    fn of_chunks(chunks: impl Iterator<Item = Chunk>) -> Self {
+        let chunks = chunks.collect::<Box<[_]>>().try_into().ok().expect("as many as there are");
+        let mut view = Self { chunks, covered: AtomicU32::new(0) };
+        let covered = view.iter().filter(|(_, known)| known.owner.is_some()).count();
+        *view.covered.get_mut() = u32::try_from(covered).unwrap_or(u32::MAX);
+        view
+    }
+
+    /// The chunk of a slot, and which of its words is the slot's.
+    #[inline]
+    fn place(&self, slot: Slot) -> (&Chunk, usize) {
+        // No slot lies behind the last chunk; the remainder says so to the compiler.
+        (&self.chunks[slot.index() / CHUNK_WORDS % CHUNKS], slot.index() % CHUNK_WORDS)
+    }
+
+    #[inline]
+    fn word(&self, slot: Slot) -> u64 {
+        let (chunk, at) = self.place(slot);
+        chunk.word(at)
+    }
+
+    /// What is known of one slot. Who reads an owner sees its flip.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> SlotOwner {
-        // Acquire pairs with the AcqRel of `raise`: who reads an owner sees its flip.
-        SlotOwner::unpacked(self.words[slot.index()].load(Ordering::Acquire))
+        SlotOwner::unpacked(self.word(slot))
     }
 
     /// The owner alone.
     #[inline]
     pub(crate) fn owner(&self, slot: Slot) -> Option<NodeId> {
-        NodeId::unpacked(self.words[slot.index()].load(Ordering::Acquire))
+        NodeId::unpacked(self.word(slot))
     }
 
     /// Takes `news` over if its epoch is greater, and returns what was known before.
     pub(crate) fn raise(&self, slot: Slot, news: SlotOwner) -> SlotOwner {
-        // AcqRel pairs with the Acquire of `get`.
-        let word = news.packed();
-        let old = self.words[slot.index()].fetch_max(word, Ordering::AcqRel);
-        if old < word {
-            self.count_change(NodeId::unpacked(old), news.owner);
+        SlotOwner::unpacked(self.raise_word(self.place(slot), news.packed()))
+    }
+
+    fn raise_word(&self, (chunk, at): (&Chunk, usize), news: u64) -> u64 {
+        let known = chunk.word(at);
+        if known >= news {
+            // That needs no words, and a load costs less than a locked write.
+            return known;
         }
-        SlotOwner::unpacked(old)
+        // AcqRel pairs with the Acquire of `Chunk::word`.
+        let old = chunk.words()[at].fetch_max(news, Ordering::AcqRel);
+        if old < news {
+            self.count_change(NodeId::unpacked(old), NodeId::unpacked(news));
+        }
+        old
     }
 
     /// Replaces `known` by `news` unless somebody else was faster.
     pub(crate) fn replace(&self, slot: Slot, known: SlotOwner, news: SlotOwner) -> bool {
-        // AcqRel pairs with the Acquire of `get`.
-        let done = self.words[slot.index()]
+        let (chunk, at) = self.place(slot);
+        // AcqRel pairs with the Acquire of `Chunk::word`.
+        let done = chunk.words()[at]
             .compare_exchange(known.packed(), news.packed(), Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if done {
@@ -112,13 +159,27 @@ impl View {
         Slot::all().map(|slot| (slot, self.get(slot)))
     }
 
-    /// Takes over whatever `other` knows better; returns whether anything was.
+    /// The slots that a node owns, ascending, each with the epoch since which it does.
+    pub(crate) fn owned_by(&self, node: NodeId) -> impl Iterator<Item = (Slot, Epoch)> + '_ {
+        let owned = self.iter().filter(move |(_, known)| known.owner == Some(node));
+        owned.map(|(slot, known)| (slot, known.epoch))
+    }
+
+    /// Takes over whatever `other` knows better; returns whether anything was. What neither has
+    /// changed since one was copied from the other is not looked at.
     pub(crate) fn merge(&self, other: &Self) -> bool {
+        let is_older = |word: u64, than: u64| word >> NODE_BITS < than >> NODE_BITS;
         let mut learned = false;
-        for (slot, news) in other.iter() {
-            // Nearly always nothing is new, and a load costs less than a locked write.
-            learned |=
-                self.get(slot).epoch < news.epoch && self.raise(slot, news).epoch < news.epoch;
+        for (mine, theirs) in self.chunks.iter().zip(other.chunks.iter()) {
+            if mine.is_as_untouched_as(theirs) {
+                continue;
+            }
+            let (known, news) = (mine.look(), theirs.look());
+            for at in 0..CHUNK_WORDS {
+                let news = news.word(at);
+                learned |= is_older(known.word(at), news)
+                    && is_older(self.raise_word((mine, at), news), news);
+            }
         }
         learned
     }
@@ -182,6 +243,7 @@ impl SlotBits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::Arc;
 
     fn owned(index: usize, epoch: u64) -> SlotOwner {
         SlotOwner::new(NodeId::new(index), Epoch::new(epoch))
@@ -198,6 +260,114 @@ mod tests {
         assert_eq!(view.covered(), 1);
         view.raise(slot, SlotOwner::new(None, Epoch::new(3)));
         assert_eq!((view.get(slot).owner, view.covered()), (None, 0));
+    }
+
+    /// Two nodes, with a border inside of a chunk.
+    fn shared_out() -> View {
+        View::from_fn(|slot| if slot.index() < 1000 { owned(0, 1) } else { owned(1, 2) })
+    }
+
+    fn changed(view: &View) -> usize {
+        view.chunks.iter().filter(|chunk| chunk.has_changed()).count()
+    }
+
+    /// What is counted is what is there.
+    #[track_caller]
+    fn check_covered(view: &View, covered: usize) {
+        assert_eq!(view.iter().filter(|(_, known)| known.owner.is_some()).count(), covered);
+        assert_eq!((view.covered(), view.is_full()), (covered, covered == SLOTS));
+    }
+
+    #[test]
+    fn only_the_chunks_of_slots_that_change_take_words() {
+        let view = shared_out();
+        check_covered(&view, SLOTS);
+        // Older claims, and equal ones, are no change.
+        for slot in Slot::all() {
+            assert_eq!(view.raise(slot, view.get(slot)), view.get(slot));
+            view.raise(slot, owned(7, 0));
+        }
+        assert_eq!(changed(&view), 0);
+        for number in [0, 1000, 1001, 16_383] {
+            let slot = Slot::new(number).unwrap();
+            let (before, news) = (view.get(slot), SlotOwner::new(None, Epoch::new(9)));
+            assert_eq!((view.raise(slot, news), view.get(slot)), (before, news));
+        }
+        assert_eq!(changed(&view), 3);
+        check_covered(&view, SLOTS - 4);
+        assert!(view.owned_by(NodeId::new(0).unwrap()).count() == 999, "neighbours stay");
+        let slot = Slot::new(5000).unwrap();
+        assert!(!view.replace(slot, owned(0, 1), owned(5, 5)));
+        assert!(view.replace(slot, owned(1, 2), owned(5, 5)));
+        assert_eq!(changed(&view), 4);
+        check_covered(&view, SLOTS - 4);
+    }
+
+    #[test]
+    fn a_copy_knows_the_same_and_changes_alone() {
+        let view = shared_out();
+        for (at, number) in [3_u16, 1005, 9000].into_iter().enumerate() {
+            let slot = Slot::new(number).unwrap();
+            view.raise(slot, owned(at, 9));
+            let copy = view.copy();
+            assert!(copy.iter().eq(view.iter()));
+            assert_eq!(changed(&copy), 0);
+            copy.raise(slot, SlotOwner::new(None, Epoch::new(10)));
+            assert_eq!(view.get(slot), owned(at, 9));
+            check_covered(&copy, SLOTS - 1);
+            check_covered(&view, SLOTS);
+        }
+    }
+
+    #[test]
+    fn what_is_merged_is_the_newer_of_both_slot_by_slot() {
+        let (mine, theirs) = (shared_out(), shared_out());
+        assert!(!mine.merge(&theirs.copy()), "equal views have no news");
+        assert_eq!(changed(&mine), 0, "nor do they need words");
+        let claims = [(0, Some(2), 5), (1, None, 6), (1000, Some(3), 7), (9000, Some(4), 8)];
+        for (number, node, epoch) in claims {
+            let (slot, owner) = (Slot::new(number).unwrap(), node.and_then(NodeId::new));
+            theirs.raise(slot, SlotOwner::new(owner, Epoch::new(epoch)));
+        }
+        let newer = Slot::new(9000).unwrap();
+        mine.raise(newer, owned(5, 9));
+        assert!(mine.merge(&theirs));
+        assert!(!mine.merge(&theirs), "a second time nothing is new");
+        for (slot, known) in mine.iter() {
+            let expected = if slot == newer { owned(5, 9) } else { theirs.get(slot) };
+            assert_eq!(known, expected, "{slot}");
+        }
+        check_covered(&mine, SLOTS - 1);
+        assert_eq!(changed(&mine), 3);
+    }
+
+    #[test]
+    fn threads_that_change_one_fresh_chunk_at_once_lose_nothing() {
+        const THREADS: u16 = 4;
+        let slot = |number| Slot::new(number).unwrap();
+        for round in 0..200 {
+            let view = Arc::new((shared_out(), AtomicU32::new(0)));
+            let threads = (0..THREADS).map(|number| {
+                let shared = Arc::clone(&view);
+                let claims = move || {
+                    let (view, started) = &*shared;
+                    started.fetch_add(1, Ordering::Relaxed);
+                    while started.load(Ordering::Relaxed) < u32::from(THREADS) {
+                        std::hint::spin_loop();
+                    }
+                    // A slot of its own, and one that all of them claim.
+                    let none = SlotOwner::new(None, Epoch::new(3));
+                    assert_eq!(view.raise(slot(896 + number), none), owned(0, 1));
+                    view.raise(slot(900), owned(9, 10 + u64::from(number)));
+                };
+                crate::sync::spawn(format!("claimant {number}"), claims).unwrap()
+            });
+            let threads: Vec<_> = threads.collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(view.0.get(slot(900)), owned(9, 13), "round {round}");
+            assert_eq!(view.0.get(slot(901)), owned(0, 1), "round {round}");
+            check_covered(&view.0, SLOTS - usize::from(THREADS));
+        }
     }
 
     #[test]

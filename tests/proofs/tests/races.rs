@@ -2,6 +2,7 @@
 
 use slotkeep_proofs::shuttled::alarms;
 use slotkeep_proofs::shuttled::caught;
+use slotkeep_proofs::shuttled::chunks;
 use slotkeep_proofs::shuttled::gates;
 use slotkeep_proofs::shuttled::holds;
 use slotkeep_proofs::shuttled::mail;
@@ -70,4 +71,12 @@ fn the_greatest_epoch_stays_and_the_count_is_exact() {
     holds(views::a_sound_copy);
     check_caught(views::a_claim_in_two_steps, "the greatest epoch stays");
     check_caught(views::a_count_by_an_earlier_look, "the count is exact");
+}
+
+#[test]
+fn a_chunk_gets_words_once_and_loses_no_change() {
+    holds(chunks::first_changes_race_each_other);
+    holds(chunks::a_sound_copy);
+    check_caught(chunks::words_that_are_given_twice, "nobody else changes this word");
+    check_caught(chunks::words_that_are_given_empty, "a word went back");
 }

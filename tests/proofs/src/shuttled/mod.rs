@@ -1,12 +1,13 @@
 //! Models of the races between the hand-written parts of the engine, over its real sources.
 //!
 //! The files of the engine are included as they are; what they import from `crate` are stand-ins
-//! of the same names: locks and atomics of shuttle, which tries the threads in many orders, and 64
+//! of the same names: locks and atomics of shuttle, which tries the threads in many orders, and 256
 //! slots instead of 16384. Each model is named after its race, and runs over small copies of the
 //! same part too: a sound one, which has to hold, and ones with a planted bug, which the search has
 //! to find. shuttle knows no weak memory: what an ordering is for is said where it stands.
 
 pub mod alarms;
+pub mod chunks;
 pub mod gates;
 pub mod mail;
 pub mod replies;

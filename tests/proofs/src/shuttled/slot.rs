@@ -1,7 +1,7 @@
-//! The stand-in for slots: 64 of them, so that a model has one word of bits.
+//! The stand-in for slots: 256 of them, two in each chunk of a view.
 
 /// How many slots there are.
-pub(crate) const SLOT_COUNT: u16 = 64;
+pub(crate) const SLOT_COUNT: u16 = 256;
 
 /// One slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

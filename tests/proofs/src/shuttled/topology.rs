@@ -1,5 +1,7 @@
 //! The parts of a topology that several threads change: the engine's own files.
 
+#[path = "../../../../src/topology/chunk.rs"]
+mod chunk;
 #[path = "../../../../src/topology/epoch.rs"]
 mod epoch;
 #[path = "../../../../src/topology/gate.rs"]
@@ -11,6 +13,7 @@ mod node_id;
 #[path = "../../../../src/topology/view.rs"]
 mod view;
 
+pub(crate) use chunk::Chunk;
 pub(crate) use epoch::Epoch;
 pub(crate) use gate::Gate;
 pub(crate) use node_id::NodeId;

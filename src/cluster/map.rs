@@ -5,6 +5,7 @@ use crate::shard::Value;
 use crate::slot::Slot;
 use crate::sync::AtomicU32;
 use crate::sync::Ordering;
+use crate::topology::Followed;
 use crate::topology::NodeId;
 use crate::topology::SlotOwner;
 use crate::topology::View;
@@ -13,13 +14,19 @@ use crate::topology::View;
 /// one, so that clones may share it.
 pub(crate) struct ClientMap {
     view: View,
+    /// How far refreshes have come.
+    followed: Followed,
     moved_since_refresh: AtomicU32,
 }
 
 impl ClientMap {
     /// A map that knows what `view` knows.
     pub(crate) fn of(view: &View) -> Self {
-        Self { view: view.copy(), moved_since_refresh: AtomicU32::new(0) }
+        Self {
+            view: view.copy(),
+            followed: Followed::new(),
+            moved_since_refresh: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn view(&self) -> &View {
@@ -36,7 +43,7 @@ impl ClientMap {
         self.view.raise(slot, news);
         if self.moved_since_refresh.fetch_add(1, Ordering::Relaxed) > 0 {
             self.moved_since_refresh.store(0, Ordering::Relaxed);
-            self.view.merge(&member.view);
+            self.followed.merge(&self.view, member.id, &member.view);
         }
     }
 

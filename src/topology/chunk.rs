@@ -21,7 +21,14 @@ pub(crate) const CHUNK_WORDS: usize = SLOT_COUNT as usize / CHUNKS;
 pub(crate) struct Chunk {
     began: Began,
     /// Given once. Of two threads that both make them, one gives its own, and both change those.
-    words: OnceLock<Box<[AtomicU64; CHUNK_WORDS]>>,
+    changing: OnceLock<Box<Changing>>,
+}
+
+/// Words that change.
+struct Changing {
+    words: [AtomicU64; CHUNK_WORDS],
+    /// How many changes there were: raised after each.
+    changes: AtomicU64,
 }
 
 /// What the words of a chunk are before the first of them changes.
@@ -60,7 +67,7 @@ impl Chunk {
         } else {
             Began::Each(Arc::new(*words))
         };
-        Self { began, words: OnceLock::new() }
+        Self { began, changing: OnceLock::new() }
     }
 
     /// A chunk of the same words, each as it is when it is read. What has never changed is shared.
@@ -70,7 +77,7 @@ impl Chunk {
             (Look::Each(_), Began::Each(words)) => Began::Each(Arc::clone(words)),
             (look, _) => return Self::of(&std::array::from_fn(|at| look.word(at))),
         };
-        Self { began, words: OnceLock::new() }
+        Self { began, changing: OnceLock::new() }
     }
 
     /// Where the words are to be read now.
@@ -78,8 +85,8 @@ impl Chunk {
     /// Who is ordered after a change of a word finds the words, because they were given before it.
     #[inline]
     pub(crate) fn look(&self) -> Look<'_> {
-        match (self.words.get(), &self.began) {
-            (Some(words), _) => Look::Changing(words),
+        match (self.changing.get(), &self.began) {
+            (Some(changing), _) => Look::Changing(&changing.words),
             (None, Began::Same(word)) => Look::Same(*word),
             (None, Began::Each(words)) => Look::Each(words),
         }
@@ -91,12 +98,47 @@ impl Chunk {
         self.look().word(at)
     }
 
-    /// The words, to change one of them.
-    pub(crate) fn words(&self) -> &[AtomicU64; CHUNK_WORDS] {
-        self.words.get_or_init(|| {
+    /// Raises a word to `news` if that is greater; returns what it was.
+    pub(crate) fn raise(&self, at: usize, news: u64) -> u64 {
+        let known = self.word(at);
+        if known >= news {
+            // That needs no words, and a load costs less than a locked write.
+            return known;
+        }
+        let changing = self.changing();
+        // AcqRel pairs with the Acquire of `Look::word`.
+        let old = changing.words[at].fetch_max(news, Ordering::AcqRel);
+        if old < news {
+            changing.count();
+        }
+        old
+    }
+
+    /// Replaces the word `known` by `news` unless it is another one by now.
+    pub(crate) fn replace(&self, at: usize, known: u64, news: u64) -> bool {
+        let changing = self.changing();
+        let (done, order) = (Ordering::AcqRel, Ordering::Acquire);
+        // AcqRel pairs with the Acquire of `Look::word`.
+        let done = changing.words[at].compare_exchange(known, news, done, order).is_ok();
+        if done {
+            changing.count();
+        }
+        done
+    }
+
+    fn changing(&self) -> &Changing {
+        self.changing.get_or_init(|| {
             let look = self.look();
-            Box::new(std::array::from_fn(|at| AtomicU64::new(look.word(at))))
+            let words = std::array::from_fn(|at| AtomicU64::new(look.word(at)));
+            Box::new(Changing { words, changes: AtomicU64::new(0) })
         })
+    }
+
+    /// How many changes there were. Who reads words afterwards reads them with these changes, and
+    /// as long as the count stays, no other change has been counted.
+    pub(crate) fn changes(&self) -> u64 {
+        // Acquire pairs with the Release of `Changing::count`.
+        self.changing.get().map_or(0, |changing| changing.changes.load(Ordering::Acquire))
     }
 
     /// Whether both began as the same and neither has changed: a look that costs no word.
@@ -111,7 +153,14 @@ impl Chunk {
     /// Whether the chunk has words of its own.
     #[cfg(test)]
     pub(crate) fn has_changed(&self) -> bool {
-        self.words.get().is_some()
+        self.changing.get().is_some()
+    }
+}
+
+impl Changing {
+    fn count(&self) {
+        // Release pairs with the Acquire of `Chunk::changes`.
+        self.changes.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -126,7 +175,8 @@ mod tests {
             let chunk = Chunk::of(&began);
             let copy = chunk.copy();
             assert!(chunk.is_as_untouched_as(&copy));
-            chunk.words()[5].store(9, Ordering::Release);
+            assert_eq!((chunk.raise(5, 2), chunk.changes()), (began[5], 0), "no news");
+            assert_eq!((chunk.raise(5, 9), chunk.changes()), (began[5], 1));
             assert!(chunk.has_changed() && !copy.has_changed());
             assert!(!chunk.is_as_untouched_as(&copy) && !copy.is_as_untouched_as(&chunk));
             for (at, before) in began.into_iter().enumerate() {
@@ -140,9 +190,10 @@ mod tests {
     #[test]
     fn words_that_have_become_the_same_are_copied_as_one() {
         let chunk = Chunk::of(&[3; CHUNK_WORDS]);
-        for word in chunk.words() {
-            word.store(4, Ordering::Release);
+        for at in 0..CHUNK_WORDS {
+            assert!(!chunk.replace(at, 2, 4) && chunk.replace(at, 3, 4));
         }
+        assert_eq!(chunk.changes(), CHUNK_WORDS as u64);
         assert!(chunk.copy().is_as_untouched_as(&Chunk::of(&[4; CHUNK_WORDS])));
     }
 

@@ -2,6 +2,7 @@
 
 mod chunk;
 mod epoch;
+mod followed;
 mod gate;
 mod map;
 mod node_id;
@@ -14,5 +15,6 @@ pub use node_id::NodeId;
 pub use planned::PlannedMove;
 pub use view::SlotOwner;
 
+pub(crate) use followed::Followed;
 pub(crate) use gate::{Gate, GatePass};
 pub(crate) use view::{SlotBits, View};

@@ -108,13 +108,7 @@ impl View {
     }
 
     fn raise_word(&self, (chunk, at): (&Chunk, usize), news: u64) -> u64 {
-        let known = chunk.word(at);
-        if known >= news {
-            // That needs no words, and a load costs less than a locked write.
-            return known;
-        }
-        // AcqRel pairs with the Acquire of `Chunk::word`.
-        let old = chunk.words()[at].fetch_max(news, Ordering::AcqRel);
+        let old = chunk.raise(at, news);
         if old < news {
             self.count_change(NodeId::unpacked(old), NodeId::unpacked(news));
         }
@@ -124,10 +118,7 @@ impl View {
     /// Replaces `known` by `news` unless somebody else was faster.
     pub(crate) fn replace(&self, slot: Slot, known: SlotOwner, news: SlotOwner) -> bool {
         let (chunk, at) = self.place(slot);
-        // AcqRel pairs with the Acquire of `Chunk::word`.
-        let done = chunk.words()[at]
-            .compare_exchange(known.packed(), news.packed(), Ordering::AcqRel, Ordering::Acquire)
-            .is_ok();
+        let done = chunk.replace(at, known.packed(), news.packed());
         if done {
             self.count_change(known.owner, news.owner);
         }
@@ -165,23 +156,33 @@ impl View {
         owned.map(|(slot, known)| (slot, known.epoch))
     }
 
-    /// Takes over whatever `other` knows better; returns whether anything was. What neither has
-    /// changed since one was copied from the other is not looked at.
-    pub(crate) fn merge(&self, other: &Self) -> bool {
-        let is_older = |word: u64, than: u64| word >> NODE_BITS < than >> NODE_BITS;
-        let mut learned = false;
-        for (mine, theirs) in self.chunks.iter().zip(other.chunks.iter()) {
-            if mine.is_as_untouched_as(theirs) {
-                continue;
-            }
-            let (known, news) = (mine.look(), theirs.look());
-            for at in 0..CHUNK_WORDS {
-                let news = news.word(at);
-                learned |= is_older(known.word(at), news)
-                    && is_older(self.raise_word((mine, at), news), news);
+    /// Takes over whatever `other` knows better.
+    pub(crate) fn merge(&self, other: &Self) {
+        for index in 0..CHUNKS {
+            self.merge_chunk(index, other);
+        }
+    }
+
+    /// As [`merge`](Self::merge), of one chunk. One that neither has changed since one was copied
+    /// from the other is not looked at.
+    pub(super) fn merge_chunk(&self, index: usize, other: &Self) {
+        let (mine, theirs) = (&self.chunks[index], &other.chunks[index]);
+        if mine.is_as_untouched_as(theirs) {
+            return;
+        }
+        let (known, news) = (mine.look(), theirs.look());
+        for at in 0..CHUNK_WORDS {
+            let news = news.word(at);
+            // By epoch alone, as claims are compared.
+            if known.word(at) >> NODE_BITS < news >> NODE_BITS {
+                self.raise_word((mine, at), news);
             }
         }
-        learned
+    }
+
+    /// How many changes of a chunk have been counted; see [`Chunk::changes`].
+    pub(super) fn changes_of(&self, index: usize) -> u64 {
+        self.chunks[index].changes()
     }
 }
 
@@ -322,8 +323,12 @@ mod tests {
     #[test]
     fn what_is_merged_is_the_newer_of_both_slot_by_slot() {
         let (mine, theirs) = (shared_out(), shared_out());
-        assert!(!mine.merge(&theirs.copy()), "equal views have no news");
-        assert_eq!(changed(&mine), 0, "nor do they need words");
+        mine.merge(&theirs.copy());
+        assert_eq!(changed(&mine), 0, "equal views have no news");
+        let blank = View::new();
+        blank.merge(&theirs);
+        assert!(blank.iter().eq(theirs.iter()));
+        check_covered(&blank, SLOTS);
         let claims = [(0, Some(2), 5), (1, None, 6), (1000, Some(3), 7), (9000, Some(4), 8)];
         for (number, node, epoch) in claims {
             let (slot, owner) = (Slot::new(number).unwrap(), node.and_then(NodeId::new));
@@ -331,8 +336,7 @@ mod tests {
         }
         let newer = Slot::new(9000).unwrap();
         mine.raise(newer, owned(5, 9));
-        assert!(mine.merge(&theirs));
-        assert!(!mine.merge(&theirs), "a second time nothing is new");
+        mine.merge(&theirs);
         for (slot, known) in mine.iter() {
             let expected = if slot == newer { owned(5, 9) } else { theirs.get(slot) };
             assert_eq!(known, expected, "{slot}");
@@ -363,7 +367,9 @@ mod tests {
                 crate::sync::spawn(format!("claimant {number}"), claims).unwrap()
             });
             let threads: Vec<_> = threads.collect();
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            for thread in threads {
+                thread.join().unwrap();
+            }
             assert_eq!(view.0.get(slot(900)), owned(9, 13), "round {round}");
             assert_eq!(view.0.get(slot(901)), owned(0, 1), "round {round}");
             check_covered(&view.0, SLOTS - usize::from(THREADS));

@@ -23,7 +23,7 @@ impl Words for Chunk {
     }
 
     fn raise(&self, at: usize, news: u64) {
-        self.words()[at].fetch_max(news, Ordering::AcqRel);
+        Chunk::raise(self, at, news);
     }
 }
 

@@ -69,7 +69,7 @@ pub const TRY_AGAIN_RETRIES: u32 = 5;
 /// The longest pause between two tries of a client that waits out `TRYAGAIN`.
 pub const BACKOFF_MAX: Duration = Duration::from_millis(1);
 
-/// How many keys of a batch over many slots are hashed and prefetched together.
+/// How many slots of a batch are asked for together, and how many free tokens it holds at once.
 pub const BATCH_WINDOW: usize = 8;
 
 /// How many buckets one hold of an expiry sweep looks at.

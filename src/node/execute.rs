@@ -92,7 +92,7 @@ impl<V: Value + ?Sized> Roster<V> {
         (slot, patience): (Slot, Patience),
         operation: O,
     ) -> Result<O::Output, O> {
-        if !self.direct || self.expect_open().is_err() {
+        if !self.serves_at_once() {
             return Err(operation);
         }
         if let [key, ..] = operation.keys() {

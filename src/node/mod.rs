@@ -176,7 +176,7 @@ impl<V: Value + ?Sized> Node<V> {
     /// # Errors
     /// [`AdminError::Worker`] with `Reentrant` from inside a closure under a token.
     pub fn count_keys_in_slot(&self, slot: Slot) -> Result<usize, AdminError> {
-        self.look(slot, |body| body.len())
+        self.look(slot, Shard::len)
     }
 
     /// How many live keys of the slot lie here.
@@ -193,7 +193,7 @@ impl<V: Value + ?Sized> Node<V> {
     /// # Errors
     /// [`AdminError::Worker`] with `Reentrant` from inside a closure under a token.
     pub fn memory_bytes_in_slot(&self, slot: Slot) -> Result<usize, AdminError> {
-        self.look(slot, |body| body.memory_bytes())
+        self.look(slot, Shard::memory_bytes)
     }
 
     /// Up to `count` keys of the slot that lie here, in no order, expired ones that nobody met yet

@@ -81,8 +81,6 @@ pub(crate) struct Roster<V: Value + ?Sized> {
     pub(crate) clock: Arc<ClusterClock>,
     pub(crate) hasher: KeyHasher,
     pub(crate) strict: bool,
-    /// Whether calls may be served at once: tokens are lent, and no fault is planted.
-    pub(super) direct: bool,
     pub(crate) faults: Faults,
     /// The owner of every slot, for the whole cluster: what ADDSLOTS and flips compare and swap.
     pub(crate) truth: View,
@@ -175,7 +173,6 @@ impl<V: Value + ?Sized> Roster<V> {
             clock: Arc::new(options.clock),
             hasher: options.hasher,
             strict: options.strict,
-            direct: !options.strict && options.faults.is_empty(),
             faults: options.faults,
             truth: options.truth,
             gate: Gate::new(),
@@ -292,6 +289,13 @@ impl<V: Value + ?Sized> Roster<V> {
             return Err(WorkerError::Reentrant);
         }
         Ok(())
+    }
+
+    /// Whether calls may be served at once: tokens are lent, no fault is planted, and nothing
+    /// refuses calls.
+    #[inline]
+    pub(super) fn serves_at_once(&self) -> bool {
+        !self.strict && self.faults.is_empty() && self.expect_open().is_ok()
     }
 
     /// Refuses a verb on a slot that is held still for a call.

@@ -103,7 +103,7 @@ impl<V: Value + ?Sized> Roster<V> {
         let mut dropped = Dropped::new();
         let now = self.now();
         let result = visit(&mut Whole {
-            shards: [Some(&mut *first), second.as_mut().map(|hold| &mut **hold)],
+            shards: [Some(&mut *first), second.as_deref_mut()],
             now: &now,
             dropped: &mut dropped,
         });

@@ -10,6 +10,7 @@ use crate::node::Roster;
 use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Hold;
+use crate::shard::Key;
 use crate::shard::Value;
 use crate::slot::Slot;
 
@@ -21,10 +22,14 @@ pub(crate) struct Visit<'m, V: Value + ?Sized, O> {
 }
 
 impl<'m, V: Value + ?Sized, O: Operation<V>> Visit<'m, V, O> {
+    /// The keys whose lines are worth asking for: of a long operation the first few.
+    fn first_keys(&self) -> impl Iterator<Item = &Key<'_>> {
+        self.operation.iter().flat_map(Operation::keys).take(BATCH_WINDOW)
+    }
+
     /// Asks for the lines that the look-ups will read first.
     fn prefetch_table(&self) {
-        let headers = &self.member.headers;
-        self.operation.iter().flat_map(Operation::keys).for_each(|key| headers.prefetch(key));
+        self.first_keys().for_each(|key| self.member.headers.prefetch(key));
     }
 
     /// Takes the token if it is free and the slot served here without a question, and asks for the
@@ -34,7 +39,7 @@ impl<'m, V: Value + ?Sized, O: Operation<V>> Visit<'m, V, O> {
         if !hold.is_settled() || !self.member.is_up() {
             return None;
         }
-        self.operation.iter().flat_map(Operation::keys).for_each(|key| hold.prefetch(key));
+        self.first_keys().for_each(|key| hold.prefetch(key));
         Some(hold)
     }
 }
@@ -52,7 +57,7 @@ impl<V: Value + ?Sized> Roster<V> {
         mut done: impl FnMut(usize, O::Output),
     ) {
         debug_assert!(visits.len() <= BATCH_WINDOW);
-        if !self.direct || self.expect_open().is_err() {
+        if !self.serves_at_once() {
             // The calls will say why.
             return;
         }

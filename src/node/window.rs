@@ -11,6 +11,7 @@ use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Hold;
 use crate::shard::Key;
+use crate::shard::Shard;
 use crate::shard::Value;
 use crate::slot::Slot;
 
@@ -32,15 +33,15 @@ impl<'m, V: Value + ?Sized, O: Operation<V>> Visit<'m, V, O> {
         self.first_keys().for_each(|key| self.member.headers.prefetch(key));
     }
 
-    /// Takes the token if it is free and the slot served here without a question, and asks for the
-    /// entries.
+    /// Takes the token if it is free and the slot served here without a question.
     fn hold(&self) -> Option<Hold<'m, V>> {
         let hold = self.member.headers.get(self.slot).try_lock()?;
-        if !hold.is_settled() || !self.member.is_up() {
-            return None;
-        }
-        self.first_keys().for_each(|key| hold.prefetch(key));
-        Some(hold)
+        (hold.is_settled() && self.member.is_up()).then_some(hold)
+    }
+
+    /// Asks for the entries.
+    fn prefetch_entries(&self, shard: &Shard<V>) {
+        self.first_keys().for_each(|key| shard.prefetch(key));
     }
 }
 
@@ -66,6 +67,12 @@ impl<V: Value + ?Sized> Roster<V> {
         let mut dropped = Dropped::new();
         let holds: SmallVec<[Option<Hold<'_, V>>; BATCH_WINDOW]> =
             visits.iter().map(Visit::hold).collect();
+        // After all tokens: to take one waits for whatever was asked for before.
+        for (visit, hold) in visits.iter().zip(&holds) {
+            if let Some(hold) = hold {
+                visit.prefetch_entries(hold);
+            }
+        }
         // One reading for all: they are all held when it is made.
         let now = self.now();
         for (index, (visit, hold)) in visits.iter_mut().zip(holds).enumerate() {

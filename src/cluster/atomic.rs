@@ -1,7 +1,5 @@
 //! Atomic calls on several keys of one slot: mget, mset, remove, transactions.
 
-use smallvec::SmallVec;
-
 use crate::cluster::Client;
 use crate::cluster::client::check_value;
 use crate::command::GetAll;
@@ -25,7 +23,7 @@ impl<V: Value + ?Sized> Client<V> {
     /// client of [`Semantics::Redis`](crate::Semantics); see [`Error`].
     pub fn mget(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Handle<V>>>, Error> {
         let (slot, keys) = self.keys_of_one_slot(keys)?;
-        Ok(self.call(slot, GetAll { keys: (&*keys).into() })?.into_vec())
+        self.call(slot, GetAll { keys: (&*keys).into() })
     }
 
     /// Writes several keys of one slot at one instant and clears their deadlines. Of two values of
@@ -37,7 +35,7 @@ impl<V: Value + ?Sized> Client<V> {
         &self,
         entries: impl IntoIterator<Item = (K, V::Source<'v>)>,
     ) -> Result<(), Error> {
-        let (names, values): (Vec<K>, SmallVec<[V::Source<'v>; 1]>) =
+        let (names, values): (Vec<K>, Vec<V::Source<'v>>) =
             entries.into_iter().take(CALL_KEYS_MAX + 1).unzip();
         values.iter().try_for_each(check_value::<V>)?;
         let (slot, keys) = self.keys_of_one_slot(&names)?;

@@ -4,8 +4,10 @@ use smallvec::SmallVec;
 
 use crate::cluster::Client;
 use crate::cluster::client::check_value;
+use crate::command::Get;
 use crate::command::GetAll;
 use crate::command::Operation;
+use crate::command::Remove;
 use crate::command::RemoveAll;
 use crate::command::SetAll;
 use crate::error::Error;
@@ -13,12 +15,14 @@ use crate::limits::BATCH_KEYS_MAX;
 use crate::limits::BATCH_WINDOW;
 use crate::migration::Semantics;
 use crate::node::Visit;
+use crate::node::Window;
+use crate::shard::Context;
 use crate::shard::Handle;
 use crate::shard::KEYS_INLINE;
 use crate::shard::Key;
 use crate::shard::Keys;
+use crate::shard::Shard;
 use crate::shard::Value;
-use crate::shard::prefetch_read;
 
 /// What a batch holds for each of its keys.
 type Inline<T> = SmallVec<[T; KEYS_INLINE]>;
@@ -30,6 +34,98 @@ struct Sorted<'k> {
     places: Inline<usize>,
 }
 
+/// What a batch does with the keys of each slot, and what it gathers. The places are those of the
+/// keys in the call.
+trait Gather<V: Value + ?Sized> {
+    /// Does it under the token of the slot.
+    fn serve(
+        &mut self,
+        keys: (&[Key<'_>], &[usize]),
+        shard: &mut Shard<V>,
+        context: &mut Context<'_, V>,
+    );
+
+    /// Does it by a call, which goes wherever the keys are.
+    fn call(&mut self, client: &Client<V>, keys: (&[Key<'_>], &[usize])) -> Result<(), Error>;
+}
+
+/// Reads, into what was found at each place.
+struct Reads<V: Value + ?Sized>(Vec<Option<Handle<V>>>);
+
+impl<V: Value + ?Sized> Gather<V> for Reads<V> {
+    #[inline]
+    fn serve(
+        &mut self,
+        (keys, places): (&[Key<'_>], &[usize]),
+        shard: &mut Shard<V>,
+        context: &mut Context<'_, V>,
+    ) {
+        for (&key, &place) in keys.iter().zip(places) {
+            self.0[place] = Get { key }.run(shard, context);
+        }
+    }
+
+    fn call(
+        &mut self,
+        client: &Client<V>,
+        (keys, places): (&[Key<'_>], &[usize]),
+    ) -> Result<(), Error> {
+        let found = client.call(keys[0].slot, GetAll { keys: keys.into() })?;
+        places.iter().zip(found).for_each(|(&place, value)| self.0[place] = value);
+        Ok(())
+    }
+}
+
+/// Writes, of the value at each place.
+struct Writes<'v, V: Value + ?Sized>(Inline<Option<V::Source<'v>>>);
+
+impl<V: Value + ?Sized> Gather<V> for Writes<'_, V> {
+    #[inline]
+    fn serve(
+        &mut self,
+        (keys, places): (&[Key<'_>], &[usize]),
+        shard: &mut Shard<V>,
+        context: &mut Context<'_, V>,
+    ) {
+        for (key, &place) in keys.iter().zip(places) {
+            if let Some(value) = self.0[place].take() {
+                shard.put(key, value, context);
+            }
+        }
+    }
+
+    fn call(
+        &mut self,
+        client: &Client<V>,
+        (keys, places): (&[Key<'_>], &[usize]),
+    ) -> Result<(), Error> {
+        let values = places.iter().filter_map(|&place| self.0[place].take()).collect();
+        client.call(keys[0].slot, SetAll { keys: keys.into(), values })
+    }
+}
+
+/// Removals, counted.
+struct Removals(usize);
+
+impl<V: Value + ?Sized> Gather<V> for Removals {
+    #[inline]
+    fn serve(
+        &mut self,
+        (keys, _): (&[Key<'_>], &[usize]),
+        shard: &mut Shard<V>,
+        context: &mut Context<'_, V>,
+    ) {
+        for &key in keys {
+            self.0 += usize::from(Remove { key }.run(shard, context));
+        }
+    }
+
+    fn call(&mut self, client: &Client<V>, (keys, _): (&[Key<'_>], &[usize])) -> Result<(), Error> {
+        self.0 += client.call(keys[0].slot, RemoveAll { keys: keys.into() })?;
+        Ok(())
+    }
+}
+
 impl<V: Value + ?Sized> Client<V> {
     /// Reads any keys, in their order. The keys of one slot are read at one instant; by a client of
     /// [`Semantics::Redis`] one by one.
@@ -38,15 +134,9 @@ impl<V: Value + ?Sized> Client<V> {
     /// The first error that a slot answered; see [`Error`].
     pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Handle<V>>>, Error> {
         let keys = self.sort(keys)?;
-        let mut found: Vec<Option<Handle<V>>> = vec![None; keys.places.len()];
-        self.each_slot(
-            &keys,
-            |group, _| GetAll { keys: group.into() },
-            |places, values| {
-                places.iter().zip(values).for_each(|(&place, value)| found[place] = value);
-            },
-        )?;
-        Ok(found)
+        let mut reads = Reads(vec![None; keys.places.len()]);
+        self.each_slot(&keys, &mut reads)?;
+        Ok(reads.0)
     }
 
     /// Writes any keys and clears their deadlines. The keys of one slot are written at one instant;
@@ -64,15 +154,7 @@ impl<V: Value + ?Sized> Client<V> {
             entries.into_iter().take(BATCH_KEYS_MAX + 1).unzip();
         values.iter().try_for_each(check_value::<V>)?;
         let keys = self.sort(&names)?;
-        let mut values: Inline<_> = values.into_iter().map(Some).collect();
-        self.each_slot(
-            &keys,
-            |group, places| {
-                let values = places.iter().filter_map(|&place| values[place].take()).collect();
-                SetAll { keys: group.into(), values }
-            },
-            |_, ()| (),
-        )
+        self.each_slot(&keys, &mut Writes::<V>(values.into_iter().map(Some).collect()))
     }
 
     /// Removes any keys; how many were there. The keys of one slot are removed at one instant; by a
@@ -84,13 +166,9 @@ impl<V: Value + ?Sized> Client<V> {
     /// is harmless. See [`Error`].
     pub fn remove_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<usize, Error> {
         let keys = self.sort(keys)?;
-        let mut count = 0;
-        self.each_slot(
-            &keys,
-            |group, _| RemoveAll { keys: group.into() },
-            |_, removed| count += removed,
-        )?;
-        Ok(count)
+        let mut removals = Removals(0);
+        self.each_slot(&keys, &mut removals)?;
+        Ok(removals.0)
     }
 
     fn sort<'k>(&self, keys: &'k [impl AsRef<[u8]>]) -> Result<Sorted<'k>, Error> {
@@ -105,61 +183,67 @@ impl<V: Value + ?Sized> Client<V> {
         Ok(Sorted { keys, places })
     }
 
-    /// Runs an operation for the keys of each slot, ascending, and says what it answered; both hear
-    /// the places of these keys in the call. As in Redis, where a move may split the keys of a
-    /// slot, each key of a client of [`Semantics::Redis`] goes alone.
-    fn each_slot<'s, O>(
-        &self,
-        sorted: &'s Sorted<'_>,
-        mut operation: impl FnMut(&'s [Key<'s>], &'s [usize]) -> O,
-        mut done: impl FnMut(&'s [usize], O::Output),
-    ) -> Result<(), Error>
-    where
-        O: Operation<V> + Send,
-        O::Output: Send,
-    {
-        let keys: &'s [Key<'s>] = &sorted.keys;
-        self.prefetch_headers(keys.iter().take(BATCH_WINDOW));
+    /// Goes from slot to slot, ascending. As in Redis, where a move may split the keys of a slot,
+    /// each key of a client of [`Semantics::Redis`] goes alone.
+    fn each_slot(&self, sorted: &Sorted<'_>, gather: &mut impl Gather<V>) -> Result<(), Error> {
         let together = self.semantics == Semantics::Pull;
-        let mut groups = keys.chunk_by(|one, next| together && one.slot == next.slot);
+        let mut groups = sorted.keys.chunk_by(|one, next| together && one.slot == next.slot);
+        let mut next_window = || -> Window<'_, V> {
+            std::array::from_fn(|_| {
+                groups.next().map(|keys| Visit::new(self.first_member(keys[0].slot), keys))
+            })
+        };
         let mut places = &sorted.places[..];
-        let mut behind = keys;
-        loop {
-            let mut window: SmallVec<[&'s [usize]; BATCH_WINDOW]> = SmallVec::new();
-            let mut visits: SmallVec<[Visit<'_, V, O>; BATCH_WINDOW]> = SmallVec::new();
-            for group in groups.by_ref().take(BATCH_WINDOW) {
-                let (here, rest) = places.split_at(group.len());
-                (places, behind) = (rest, &behind[group.len()..]);
-                let slot = group[0].slot;
-                let member = self.first_member(slot);
-                visits.push(Visit { member, slot, operation: Some(operation(group, here)) });
-                window.push(here);
-            }
-            if visits.is_empty() {
-                return Ok(());
-            }
-            self.prefetch_headers(behind.iter().take(BATCH_WINDOW));
-            if self.goes_in_windows() {
-                self.roster.execute_window(&mut visits, |index, output| {
-                    done(window[index], output);
-                });
-            }
-            for (visit, here) in visits.into_iter().zip(window) {
-                let Some(operation) = visit.operation else { continue };
-                done(here, self.call(visit.slot, operation)?);
+        let mut window = next_window();
+        while window[0].is_some() {
+            // What the next window reads first is on its way while this one is served.
+            let following = next_window();
+            let (keys, rest) = places.split_at(key_count(&window));
+            self.each_visit(&window, keys, gather)?;
+            (window, places) = (following, rest);
+        }
+        Ok(())
+    }
+
+    /// Serves the visits of a window that can be served at once, and calls for the others.
+    fn each_visit(
+        &self,
+        window: &Window<'_, V>,
+        places: &[usize],
+        gather: &mut impl Gather<V>,
+    ) -> Result<(), Error> {
+        let mut start = 0;
+        let starts = window.each_ref().map(|visit| {
+            let here = start;
+            start += visit.as_ref().map_or(0, |visit| visit.keys().len());
+            here
+        });
+        let of = |index: usize| {
+            let keys = window[index].as_ref().map_or(&[][..], Visit::keys);
+            (keys, &places[starts[index]..][..keys.len()])
+        };
+        let mut served = [false; BATCH_WINDOW];
+        if self.goes_in_windows() {
+            served = self.roster.serve_window(window, |index, shard, context| {
+                gather.serve(of(index), shard, context);
+            });
+        }
+        for index in (0..BATCH_WINDOW).filter(|&index| !served[index]) {
+            let keys = of(index);
+            if !keys.0.is_empty() {
+                gather.call(self, keys)?;
             }
         }
+        Ok(())
     }
 
     /// Whether nobody looks at this client's hops, and its keys need not go one by one.
     fn goes_in_windows(&self) -> bool {
         self.trace.is_none() && self.pinned.is_none() && self.semantics == Semantics::Pull
     }
+}
 
-    fn prefetch_headers<'s>(&self, keys: impl Iterator<Item = &'s Key<'s>>) {
-        for key in keys {
-            let member = self.first_member(key.slot);
-            prefetch_read(std::ptr::from_ref(member.headers.get(key.slot)));
-        }
-    }
+/// How many keys a window visits.
+fn key_count<V: Value + ?Sized>(window: &Window<'_, V>) -> usize {
+    window.iter().flatten().map(|visit| visit.keys().len()).sum()
 }

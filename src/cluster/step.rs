@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::cluster::Builder;
 use crate::cluster::Client;
 use crate::cluster::Cluster;
@@ -267,18 +265,12 @@ impl<V: Value + ?Sized> Client<V> {
     /// [`mget`](Client::mget).
     pub fn step_mget<'c>(&'c self, keys: &[&'c [u8]]) -> Steps<'c, Vec<Option<Handle<V>>>> {
         let keys: Vec<_> = keys.iter().map(|key| self.key_of(key)).collect();
-        let mut call = Call::new(self, (keys[0].slot, self.patience), GetAll { keys: keys.into() });
-        Steps {
-            step: Box::new(move || {
-                let ended = call.step()?.map_err(|(error, _)| error);
-                Some(ended.map(SmallVec::into_vec))
-            }),
-        }
+        self.steps(keys[0].slot, GetAll { keys: keys.into() })
     }
 
     /// [`mset`](Client::mset).
     pub fn step_mset<'c>(&'c self, entries: Vec<(&'c [u8], V::Source<'c>)>) -> Steps<'c, ()> {
-        let (keys, values): (Vec<_>, SmallVec<_>) =
+        let (keys, values): (Vec<_>, Vec<_>) =
             entries.into_iter().map(|(key, value)| (self.key_of(key), value)).unzip();
         self.steps(keys[0].slot, SetAll { keys: keys.into(), values })
     }

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
-
 use crate::command::Access;
 use crate::command::Operation;
 use crate::shard::Context;
@@ -19,7 +17,7 @@ pub(crate) struct GetAll<'k> {
 }
 
 impl<V: Value + ?Sized> Operation<V> for GetAll<'_> {
-    type Output = SmallVec<[Option<Handle<V>>; 1]>;
+    type Output = Vec<Option<Handle<V>>>;
     const ACCESS: Access = Access::Read;
 
     fn keys(&self) -> &[Key<'_>] {
@@ -40,7 +38,7 @@ impl<V: Value + ?Sized> Operation<V> for GetAll<'_> {
 /// later one stays.
 pub(crate) struct SetAll<'k, 'v, V: Value + ?Sized> {
     pub(crate) keys: Cow<'k, [Key<'k>]>,
-    pub(crate) values: SmallVec<[V::Source<'v>; 1]>,
+    pub(crate) values: Vec<V::Source<'v>>,
 }
 
 impl<V: Value + ?Sized> Operation<V> for SetAll<'_, '_, V> {

@@ -45,7 +45,7 @@ pub(crate) use handover::Tried;
 pub(crate) use member::{Member, state_of};
 pub(crate) use pull::{Pull, Way};
 pub(crate) use roster::{Roster, RosterOptions, WorkerPlan};
-pub(crate) use window::Visit;
+pub(crate) use window::{Visit, Window};
 
 use std::fmt;
 use std::time::Duration;

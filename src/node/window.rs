@@ -1,9 +1,6 @@
-//! A window of a batch: a few operations in different slots, whose cache lines are asked for
-//! together and whose tokens are held together, as far as they are free.
+//! A window of a batch: the keys of a few slots, whose cache lines are asked for together and whose
+//! tokens are held together, as far as they are free.
 
-use smallvec::SmallVec;
-
-use crate::command::Operation;
 use crate::limits::BATCH_WINDOW;
 use crate::node::Member;
 use crate::node::Roster;
@@ -13,73 +10,79 @@ use crate::shard::Hold;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
-use crate::slot::Slot;
 
-/// One operation of a window, and where it is to run. It stays here until it has run.
-pub(crate) struct Visit<'m, V: Value + ?Sized, O> {
-    pub(crate) member: &'m Member<V>,
-    pub(crate) slot: Slot,
-    pub(crate) operation: Option<O>,
+/// Visits of different slots.
+pub(crate) type Window<'k, V> = [Option<Visit<'k, V>>; BATCH_WINDOW];
+
+/// The keys of a batch that lie in one slot, at least one, and the node that is asked for them.
+pub(crate) struct Visit<'k, V: Value + ?Sized> {
+    member: &'k Member<V>,
+    keys: &'k [Key<'k>],
 }
 
-impl<'m, V: Value + ?Sized, O: Operation<V>> Visit<'m, V, O> {
-    /// The keys whose lines are worth asking for: of a long operation the first few.
-    fn first_keys(&self) -> impl Iterator<Item = &Key<'_>> {
-        self.operation.iter().flat_map(Operation::keys).take(BATCH_WINDOW)
+impl<'k, V: Value + ?Sized> Visit<'k, V> {
+    /// Plans a visit, and asks for the lines that it will read first.
+    #[inline]
+    pub(crate) fn new(member: &'k Member<V>, keys: &'k [Key<'k>]) -> Self {
+        let visit = Self { member, keys };
+        visit.first_keys().for_each(|key| member.headers.prefetch(key));
+        visit
     }
 
-    /// Asks for the lines that the look-ups will read first.
-    fn prefetch_table(&self) {
-        self.first_keys().for_each(|key| self.member.headers.prefetch(key));
+    /// The keys of the visit.
+    pub(crate) fn keys(&self) -> &'k [Key<'k>] {
+        self.keys
+    }
+
+    /// The keys whose lines are worth asking for: of many the first few.
+    #[inline]
+    fn first_keys(&self) -> impl Iterator<Item = &'k Key<'k>> + use<'k, V> {
+        self.keys.iter().take(BATCH_WINDOW)
     }
 
     /// Takes the token if it is free and the slot served here without a question.
-    fn hold(&self) -> Option<Hold<'m, V>> {
-        let hold = self.member.headers.get(self.slot).try_lock()?;
+    #[inline]
+    fn hold(&self) -> Option<Hold<'k, V>> {
+        let hold = self.member.headers.get(self.keys[0].slot).try_lock()?;
         (hold.is_settled() && self.member.is_up()).then_some(hold)
-    }
-
-    /// Asks for the entries.
-    fn prefetch_entries(&self, shard: &Shard<V>) {
-        self.first_keys().for_each(|key| shard.prefetch(key));
     }
 }
 
 impl<V: Value + ?Sized> Roster<V> {
-    /// Runs what can be run at once of up to [`BATCH_WINDOW`] operations in different slots, in
-    /// their order, and says what each answered. What is left has to be called for by itself: its
-    /// token was taken, or its slot is open, foreign or down.
+    /// Serves those visits that can be served at once, in their order, and says which they were.
+    /// The others have to be called for one by one: the token was taken, or the slot is open,
+    /// foreign or down.
     ///
-    /// Each operation takes effect in its own hold. Tokens are never waited for, so that two
-    /// windows cannot wait for each other.
-    pub(crate) fn execute_window<O: Operation<V>>(
+    /// Each visit takes effect in its own hold. Tokens are never waited for, so that two windows
+    /// cannot wait for each other.
+    #[inline]
+    pub(crate) fn serve_window(
         &self,
-        visits: &mut [Visit<'_, V, O>],
-        mut done: impl FnMut(usize, O::Output),
-    ) {
-        debug_assert!(visits.len() <= BATCH_WINDOW);
+        window: &Window<'_, V>,
+        mut serve: impl FnMut(usize, &mut Shard<V>, &mut Context<'_, V>),
+    ) -> [bool; BATCH_WINDOW] {
         if !self.serves_at_once() {
-            // The calls will say why.
-            return;
+            return [false; BATCH_WINDOW];
         }
-        visits.iter().for_each(Visit::prefetch_table);
         // Dropped after the holds, on whatever way out.
         let mut dropped = Dropped::new();
-        let holds: SmallVec<[Option<Hold<'_, V>>; BATCH_WINDOW]> =
-            visits.iter().map(Visit::hold).collect();
+        let holds = window.each_ref().map(|visit| visit.as_ref().and_then(Visit::hold));
+        let served = holds.each_ref().map(Option::is_some);
         // After all tokens: to take one waits for whatever was asked for before.
-        for (visit, hold) in visits.iter().zip(&holds) {
+        for (visit, hold) in window.iter().flatten().zip(&holds) {
             if let Some(hold) = hold {
-                visit.prefetch_entries(hold);
+                visit.first_keys().for_each(|key| hold.prefetch(key));
             }
         }
         // One reading for all: they are all held when it is made.
         let now = self.now();
-        for (index, (visit, hold)) in visits.iter_mut().zip(holds).enumerate() {
-            let Some(hold) = hold else { continue };
-            let Some(operation) = visit.operation.take() else { continue };
-            let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
-            done(index, self.run_held(visit.member, visit.slot, operation, (hold, context)));
+        let mut context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
+        for (index, (visit, hold)) in window.iter().flatten().zip(holds).enumerate() {
+            let Some(mut hold) = hold else { continue };
+            serve(index, &mut hold, &mut context);
+            hold.count_lent();
+            visit.member.release(visit.keys[0].slot, hold);
         }
+        served
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Key<'k> {
 }
 
 /// How many keys of a call lie on its stack.
-pub(crate) const KEYS_INLINE: usize = 32;
+pub(crate) const KEYS_INLINE: usize = 8;
 
 /// The keys of a call.
 pub(crate) type Keys<'k> = SmallVec<[Key<'k>; KEYS_INLINE]>;

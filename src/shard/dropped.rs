@@ -9,11 +9,15 @@ use crate::shard::table::Table;
 /// What a hold lets go of. Made before the token is taken, so that it is freed after it is given
 /// back, on whatever way out.
 ///
-/// Most holds let go of nothing or of one thing, so that the first one lies here.
+/// Most holds let go of nothing or of one thing, so that the first one lies here. The others lie
+/// behind a pointer, so that to drop nothing is two comparisons.
 pub(crate) struct Dropped<V: Value + ?Sized> {
     first: Option<Garbage<V>>,
-    others: Vec<Garbage<V>>,
+    others: Option<Box<Others<V>>>,
 }
+
+/// What a hold lets go of after the first thing.
+struct Others<V: Value + ?Sized>(Vec<Garbage<V>>);
 
 /// One thing to free.
 #[expect(dead_code, reason = "garbage is only ever dropped")]
@@ -27,7 +31,7 @@ pub(crate) enum Garbage<V: Value + ?Sized> {
 impl<V: Value + ?Sized> Dropped<V> {
     #[inline]
     pub(crate) fn new() -> Self {
-        Self { first: None, others: Vec::new() }
+        Self { first: None, others: None }
     }
 
     /// Takes something that is to be freed later.
@@ -40,7 +44,7 @@ impl<V: Value + ?Sized> Dropped<V> {
         if self.first.is_none() {
             self.first = Some(garbage);
         } else {
-            self.others.push(garbage);
+            self.others.get_or_insert_with(|| Box::new(Others(Vec::new()))).0.push(garbage);
         }
     }
 

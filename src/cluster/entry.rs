@@ -16,6 +16,7 @@ use crate::command::Deadline;
 use crate::command::Expiry;
 use crate::command::Get;
 use crate::command::GetDeadline;
+use crate::command::Put;
 use crate::command::Remove;
 use crate::command::Set;
 use crate::command::SetDeadline;
@@ -27,25 +28,10 @@ use crate::error::Error;
 use crate::error::Refused;
 use crate::shard::CloneValue;
 use crate::shard::Handle;
+use crate::shard::Key;
 use crate::shard::Value;
 use crate::time::NEVER;
 use crate::worker::Patience;
-
-/// How a `set` is made.
-struct How<'h, V: Value + ?Sized> {
-    deadline: Deadline,
-    condition: Condition<'h, V>,
-    return_old: bool,
-    patience: Patience,
-}
-
-impl<V: Value + ?Sized> How<'_, V> {
-    #[inline]
-    fn plain(patience: Patience) -> Self {
-        let deadline = Deadline::At(NEVER);
-        Self { deadline, condition: Condition::Always, return_old: false, patience }
-    }
-}
 
 impl<V: Value + ?Sized> Client<V> {
     /// Reads a value. The handle keeps the value it was given, holds no lock and may be kept,
@@ -91,7 +77,7 @@ impl<V: Value + ?Sized> Client<V> {
         key: impl AsRef<[u8]>,
         value: V::Source<'_>,
     ) -> Result<(), Refused<V::Returned>> {
-        self.set_checked(key.as_ref(), value, How::plain(self.patience)).map(drop)
+        self.put(key.as_ref(), value, self.patience)
     }
 
     /// [`set`](Self::set) that does not wait.
@@ -103,7 +89,7 @@ impl<V: Value + ?Sized> Client<V> {
         key: impl AsRef<[u8]>,
         value: V::Source<'_>,
     ) -> Result<(), Refused<V::Returned>> {
-        self.set_checked(key.as_ref(), value, How::plain(Patience::Try)).map(drop)
+        self.put(key.as_ref(), value, Patience::Try)
     }
 
     /// Writes a value with options: expiry, a condition, the old value returned.
@@ -116,13 +102,17 @@ impl<V: Value + ?Sized> Client<V> {
         value: V::Source<'_>,
         options: &SetOptions<'_, V>,
     ) -> Result<SetOutcome<V>, Refused<V::Returned>> {
-        let how = How {
+        let (key, value) = self.key_with(key.as_ref(), value)?;
+        let set = Set {
+            key,
+            value,
             deadline: self.deadline(options.asked_expiry()),
             condition: options.condition(),
             return_old: options.wants_old(),
-            patience: self.patience,
         };
-        Ok(match self.set_checked(key.as_ref(), value, how)? {
+        let done =
+            self.run(key.slot, set).map_err(|(error, set)| refused::<V>(error, set.value))?;
+        Ok(match done {
             SetResult::Done(old) => SetOutcome::Set { old },
             SetResult::Unmet(value, current) => {
                 SetOutcome::NotSet { value: V::give_back(value), current }
@@ -130,24 +120,36 @@ impl<V: Value + ?Sized> Client<V> {
         })
     }
 
+    fn set_as<'v>(
+        &self,
+        set: Set<'_, 'v, '_, V>,
+    ) -> Result<SetResult<V, V::Source<'v>>, Refused<V::Returned>> {
+        self.run(set.key.slot, set).map_err(|(error, set)| refused::<V>(error, set.value))
+    }
+
     #[inline]
-    fn set_checked<'v>(
+    fn put(
         &self,
         key: &[u8],
+        value: V::Source<'_>,
+        patience: Patience,
+    ) -> Result<(), Refused<V::Returned>> {
+        let (key, value) = self.key_with(key, value)?;
+        Call::begin(self, (key.slot, patience), Put { key, value })
+            .map_err(|(error, put)| refused::<V>(error, put.value))
+    }
+
+    /// Hashes a key that a value is written to, unless one of them is too long.
+    #[inline]
+    fn key_with<'k, 'v>(
+        &self,
+        key: &'k [u8],
         value: V::Source<'v>,
-        how: How<'_, V>,
-    ) -> Result<SetResult<V, V::Source<'v>>, Refused<V::Returned>> {
-        let key = match self.key(key).and_then(|key| Ok(check_value::<V>(&value).map(|()| key)?)) {
-            Ok(key) => key,
-            Err(error) => return Err(Refused { error, value: V::give_back(value) }),
-        };
-        let How { deadline, condition, return_old, patience } = how;
-        let set = Set { key, value, deadline, condition, return_old };
-        let refused = |(error, set): (Error, Set<'_, '_, '_, V>)| Refused {
-            error,
-            value: V::give_back(set.value),
-        };
-        Call::begin(self, (key.slot, patience), set).map_err(refused)
+    ) -> Result<(Key<'k>, V::Source<'v>), Refused<V::Returned>> {
+        match self.key(key).and_then(|key| Ok(check_value::<V>(&value).map(|()| key)?)) {
+            Ok(key) => Ok((key, value)),
+            Err(error) => Err(refused::<V>(error, value)),
+        }
     }
 
     fn deadline(&self, expiry: Expiry) -> Deadline {
@@ -207,13 +209,10 @@ impl<V: Value + ?Sized> Client<V> {
         seen: &Handle<V>,
         value: V::Source<'_>,
     ) -> Result<bool, Refused<V::Returned>> {
-        let how = How {
-            deadline: Deadline::Keep,
-            condition: Condition::Same(seen),
-            ..How::plain(self.patience)
-        };
-        let result = self.set_checked(Handle::key(seen), value, how)?;
-        Ok(matches!(result, SetResult::Done(_)))
+        let (key, value) = self.key_with(Handle::key(seen), value)?;
+        let (deadline, condition) = (Deadline::Keep, Condition::Same(seen));
+        let done = self.set_as(Set { key, value, deadline, condition, return_old: false })?;
+        Ok(matches!(done, SetResult::Done(_)))
     }
 
     /// When a key expires: `None` when it is not there, `Some(None)` when it never does.
@@ -348,4 +347,10 @@ impl<V: CloneValue + ?Sized> Client<V> {
         let key = self.key(key.as_ref())?;
         Ok(self.call(key.slot, Update { key, closure })??)
     }
+}
+
+/// Hands a value back that was not written.
+#[cold]
+fn refused<V: Value + ?Sized>(error: Error, value: V::Source<'_>) -> Refused<V::Returned> {
+    Refused { error, value: V::give_back(value) }
 }

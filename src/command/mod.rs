@@ -26,7 +26,7 @@ pub(crate) use expiry::Deadline;
 pub(crate) use keyspace::{Contains, GetDeadline, SetDeadline};
 pub(crate) use many::{GetAll, RemoveAll, SetAll};
 pub(crate) use number::{Append, Incr};
-pub(crate) use string::{Condition, Get, Remove, Set, SetResult, Take};
+pub(crate) use string::{Condition, Get, Put, Remove, Set, SetResult, Take};
 pub(crate) use transaction::Transact;
 
 /// Whether an operation may write.

@@ -75,6 +75,26 @@ impl<V: Value + ?Sized> Operation<V> for Remove<'_> {
     }
 }
 
+/// Writes a value, whatever is there, and clears the key's deadline.
+pub(crate) struct Put<'k, 'v, V: Value + ?Sized> {
+    pub(crate) key: Key<'k>,
+    pub(crate) value: V::Source<'v>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for Put<'_, '_, V> {
+    type Output = ();
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    #[inline]
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) {
+        shard.put(&self.key, self.value, context);
+    }
+}
+
 /// When a `set` applies.
 pub(crate) enum Condition<'h, V: Value + ?Sized> {
     Always,
@@ -94,7 +114,7 @@ impl<V: Value + ?Sized> Condition<'_, V> {
     }
 }
 
-/// Writes a value.
+/// Writes a value, with options.
 pub(crate) struct Set<'k, 'v, 'h, V: Value + ?Sized> {
     pub(crate) key: Key<'k>,
     pub(crate) value: V::Source<'v>,

@@ -188,26 +188,25 @@ impl<V: Value + ?Sized> Shard<V> {
         value: V::Source<'_>,
         context: &mut Context<'_, V>,
     ) {
-        let mut access = 0;
-        let value = match self.get(key, context) {
-            Some(entry) => match entry.try_overwrite(value) {
-                Ok(old) => {
-                    entry.set_deadline(NEVER);
-                    entry.touch();
-                    context.dropped.push(Garbage::Value(old));
-                    return;
-                }
-                Err(value) => {
-                    access = entry.access();
-                    value
-                }
-            },
-            None => value,
+        let Some(present) = self.get(key, context) else {
+            let entry = Entry::new(key.bytes, value, NEVER);
+            let replaced = self.insert(entry, key.hash, context.hasher);
+            debug_assert!(replaced.is_none(), "the key was absent");
+            return;
         };
-        let entry = Entry::new(key.bytes, value, NEVER);
-        entry.set_access(access);
-        let replaced = self.insert(entry, key.hash, context.hasher);
-        context.dropped.extend(replaced.map(Garbage::Entry));
+        let garbage = match present.try_overwrite(value) {
+            Ok(old) => {
+                present.set_deadline(NEVER);
+                present.touch();
+                Garbage::Value(old)
+            }
+            Err(value) => {
+                let entry = Entry::new(key.bytes, value, NEVER);
+                entry.set_access(present.access());
+                Garbage::Entry(std::mem::replace(present, entry))
+            }
+        };
+        context.dropped.push(garbage);
     }
 
     /// Asks for the lines of the entry that is probably this key's, by its tag alone.

@@ -72,6 +72,10 @@ pub const BACKOFF_MAX: Duration = Duration::from_millis(1);
 /// How many slots of a batch are asked for together, and how many free tokens it holds at once.
 pub const BATCH_WINDOW: usize = 8;
 
+/// How many keys of one slot a batch looks up beside held tokens of other slots. More of them are
+/// looked up when no other token is held, so that one slot's keys do not hold up another slot.
+pub const WINDOW_KEYS_MAX: usize = 64;
+
 /// How many buckets one hold of an expiry sweep looks at.
 pub const SWEEP_BUCKETS: usize = 512;
 

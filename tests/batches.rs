@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use slotkeep::{CommandError, Error, Handle, SetOptions, Slot};
+use slotkeep::{Cluster, CommandError, Error, Handle, SetOptions, Slot, limits};
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -264,5 +264,29 @@ fn the_keys_of_one_slot_are_written_and_read_at_one_instant() -> Tested {
         writer.join().expect("no panic")
     })?;
     assert_eq!(Slot::of(&names[3]), slot());
+    Ok(())
+}
+
+#[test]
+fn a_batch_serves_many_keys_of_one_slot_among_others_in_their_order() -> Tested {
+    let client = Cluster::builder().nodes(2).build()?.client();
+    let crowd = 2 * limits::WINDOW_KEYS_MAX;
+    let names: Vec<_> = (0..crowd).flat_map(|n| [format!("{{crowd}}{n}"), n.to_string()]).collect();
+    client.set_many(names.iter().map(|name| (name, name.as_bytes())))?;
+    let found = client.get_many(&names)?;
+    assert!(shown(&found).into_iter().eq(names.iter().map(|name| Some(name.as_bytes()))));
+    assert_eq!(client.remove_many(&names)?, names.len());
+    assert_eq!(client.remove_many(&names)?, 0);
+    Ok(())
+}
+
+/// A value that leaves no room for eight of its kind on the stack of a test.
+type Large = [u8; 1 << 15];
+
+#[test]
+fn a_batch_of_one_large_value_fits_where_the_value_does() -> Tested {
+    let client = Cluster::builder().values::<Large>().build()?.client();
+    client.set_many([("key", [7; 1 << 15])])?;
+    assert!(client.get_many(&["key"])?[0].as_ref().is_some_and(|value| value[77] == 7));
     Ok(())
 }

@@ -278,7 +278,7 @@ impl<V: Value + ?Sized> Client<V> {
         self.run(slot, operation).map_err(|(error, _)| error)
     }
 
-    /// The node that would be asked first, for prefetching.
+    /// The node that is asked first.
     #[inline]
     pub(crate) fn first_member(&self, slot: Slot) -> &Member<V> {
         self.roster.known(self.first_node(slot))

@@ -110,9 +110,7 @@ impl<V: Value + ?Sized> Client<V> {
             condition: options.condition(),
             return_old: options.wants_old(),
         };
-        let done =
-            self.run(key.slot, set).map_err(|(error, set)| refused::<V>(error, set.value))?;
-        Ok(match done {
+        Ok(match self.set_as(set)? {
             SetResult::Done(old) => SetOutcome::Set { old },
             SetResult::Unmet(value, current) => {
                 SetOutcome::NotSet { value: V::give_back(value), current }

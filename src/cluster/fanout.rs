@@ -77,7 +77,7 @@ impl<V: Value + ?Sized> Gather<V> for Reads<V> {
 }
 
 /// Writes, of the value at each place.
-struct Writes<'v, V: Value + ?Sized>(Inline<Option<V::Source<'v>>>);
+struct Writes<'v, V: Value + ?Sized>(Vec<Option<V::Source<'v>>>);
 
 impl<V: Value + ?Sized> Gather<V> for Writes<'_, V> {
     #[inline]
@@ -150,7 +150,7 @@ impl<V: Value + ?Sized> Client<V> {
         &self,
         entries: impl IntoIterator<Item = (K, V::Source<'v>)>,
     ) -> Result<(), Error> {
-        let (names, values): (Inline<K>, Inline<V::Source<'v>>) =
+        let (names, values): (Vec<K>, Vec<V::Source<'v>>) =
             entries.into_iter().take(BATCH_KEYS_MAX + 1).unzip();
         values.iter().try_for_each(check_value::<V>)?;
         let keys = self.sort(&names)?;

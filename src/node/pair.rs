@@ -1,4 +1,4 @@
-//! Both tokens of one slot: the one place where a thread holds two.
+//! Both tokens of one slot: the one place where a thread waits for a token while it holds one.
 
 use crate::node::Member;
 use crate::shard::Hold;

@@ -2,6 +2,7 @@
 //! tokens are held together, as far as they are free.
 
 use crate::limits::BATCH_WINDOW;
+use crate::limits::WINDOW_KEYS_MAX;
 use crate::node::Member;
 use crate::node::Roster;
 use crate::shard::Context;
@@ -40,9 +41,12 @@ impl<'k, V: Value + ?Sized> Visit<'k, V> {
         self.keys.iter().take(BATCH_WINDOW)
     }
 
-    /// Takes the token if it is free and the slot served here without a question.
+    /// Takes the token if it is free, the slot served here without a question, and the visit short.
     #[inline]
     fn hold(&self) -> Option<Hold<'k, V>> {
+        if self.keys.len() > WINDOW_KEYS_MAX {
+            return None;
+        }
         let hold = self.member.headers.get(self.keys[0].slot).try_lock()?;
         (hold.is_settled() && self.member.is_up()).then_some(hold)
     }
@@ -50,8 +54,8 @@ impl<'k, V: Value + ?Sized> Visit<'k, V> {
 
 impl<V: Value + ?Sized> Roster<V> {
     /// Serves those visits that can be served at once, in their order, and says which they were.
-    /// The others have to be called for one by one: the token was taken, or the slot is open,
-    /// foreign or down.
+    /// The others have to be called for one by one: the token was taken, the slot is open, foreign
+    /// or down, or has more than [`WINDOW_KEYS_MAX`] of the keys.
     ///
     /// Each visit takes effect in its own hold. Tokens are never waited for, so that two windows
     /// cannot wait for each other.

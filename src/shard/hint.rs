@@ -67,6 +67,8 @@ fn control_of<V: Value + ?Sized>(entries: &HashTable<Entry<V>>) -> usize {
     let element = first.and_then(|bucket| Some((bucket, entries.get_bucket(bucket)?)));
     let Some((bucket, any)) = element else { return 0 };
     let address = std::ptr::from_ref(any).addr() + (bucket + 1) * size_of::<usize>();
+    // Some systems tag the upper bits of an address.
+    let address = address & ((1 << ADDRESS_BITS) - 1);
     address | (entries.num_buckets().ilog2() as usize) << ADDRESS_BITS
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Shard<V: Value + ?Sized> {
     pub(crate) mark: u8,
     /// Whether this node owns the slot in its own view.
     pub(crate) owned: bool,
-    /// The table was made, came from another shard or may have grown, or a deadline came nearer,
+    /// The table was made, came from another shard or grew, or a deadline came nearer,
     /// since `take_news`.
     news: bool,
 }
@@ -48,15 +48,18 @@ pub(super) struct Aside {
 }
 
 impl<V: Value + ?Sized> Table<V> {
-    /// Puts in an entry whose key is not here, and says whether the table may have grown.
+    /// Puts in an entry whose key is not here, and says whether the table grew for it, or was
+    /// rehashed in place.
     fn add(&mut self, entry: Entry<V>, hash: u64, hasher: &KeyHasher) -> bool {
-        let grows = self.entries.len() == self.entries.capacity();
-        if grows {
+        let hash_of = |other: &Entry<V>| hasher.hash(other.key());
+        let is_full = self.entries.len() == self.entries.capacity();
+        if is_full {
             // All keys are hashed next. Asked for together they come faster than one by one.
             self.entries.iter().take(GROWTH_PREFETCHED).for_each(Entry::prefetch);
+            self.entries.reserve(1, hash_of);
         }
-        self.entries.insert_unique(hash, entry, |other| hasher.hash(other.key()));
-        grows
+        self.entries.insert_unique(hash, entry, hash_of);
+        is_full
     }
 }
 
@@ -227,7 +230,8 @@ impl<V: Value + ?Sized> Shard<V> {
         }
     }
 
-    /// Whether the table was made or a deadline came nearer since the last call.
+    /// Whether the table was made, came from another shard or grew, or a deadline came nearer,
+    /// since the last call.
     #[inline]
     pub(crate) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)

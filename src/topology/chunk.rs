@@ -20,7 +20,7 @@ pub(crate) const CHUNK_WORDS: usize = SLOT_COUNT as usize / CHUNKS;
 /// yet reads what they begin as: it came before their first change.
 pub(crate) struct Chunk {
     began: Began,
-    /// Given once. Of two threads that both make them, one gives its own, and both change those.
+    /// Given once. Of two threads that both want to, one makes them, and both change those.
     changing: OnceLock<Box<Changing>>,
 }
 

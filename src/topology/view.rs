@@ -44,7 +44,8 @@ impl SlotOwner {
 /// but for `replace`.
 ///
 /// A view takes 4 KiB, and a KiB more for each 128 neighbouring slots of which one has changed
-/// since the view was made; views that are copies share what was different from slot to slot.
+/// since the view was made, and another one if they had changed in the view that it was copied
+/// from; copies share what was different from slot to slot when that one was made.
 pub(crate) struct View {
     chunks: Box<[Chunk; CHUNKS]>,
     /// How many slots have an owner.

@@ -43,6 +43,7 @@ const ROUNDS_MAX: u64 = 4;
 fn shortfall(report: &Report, calls: u64) -> Option<String> {
     let minima = [
         ("calls", report.calls, calls),
+        ("calls that could be served at once", report.untraced, calls / 5),
         ("overlapping events", report.overlapping, calls / 50),
         ("events of a key at a time", report.overlap_max, 3),
         ("ASK", report.asks, calls / 50),

@@ -23,6 +23,8 @@ macro_rules! report {
 
 report! {
     calls,
+    /// Calls whose hops nobody noted, so that they could be served at once.
+    untraced,
     /// Events in the histories: a call on several keys has several.
     events,
     /// Events that began before another one of their history had ended.

@@ -85,7 +85,7 @@ impl<'a> Traffic<'a> {
     fn call_something(&mut self) -> Result<(), Failure> {
         // The first keys are the busiest.
         let key = self.rng.usize(..KEYS).min(self.rng.usize(..KEYS));
-        match self.rng.u8(..38) {
+        match self.rng.u8(..42) {
             0..6 => self.get(key),
             6..10 => self.set(key),
             10..13 => self.set_until(key),
@@ -98,6 +98,8 @@ impl<'a> Traffic<'a> {
             25 => self.mget(key),
             26..28 => self.mset(key),
             28..32 => self.slow_call(key),
+            32..34 => self.get_many(key),
+            34..36 => self.set_many(key),
             _ => self.pair(key / KEYS_PER_SLOT),
         }
     }
@@ -250,6 +252,30 @@ impl<'a> Traffic<'a> {
         })
     }
 
+    /// A key of every slot: each of them is read at an instant.
+    fn get_many(&mut self, key: usize) -> Result<(), Failure> {
+        let keys: Vec<_> = (key % KEYS_PER_SLOT..KEYS).step_by(KEYS_PER_SLOT).collect();
+        let names: Vec<_> = keys.iter().map(|&key| self.name(key)).collect();
+        self.record("get many", key, |client, _| {
+            let got = client.get_many(&names)?;
+            let values = got.iter().map(|got| Outcome::Value(got.as_deref().copied()));
+            let gets = keys.into_iter().zip(values).map(|(key, value)| (key, Verb::Get, value));
+            Ok(gets.collect::<Vec<_>>())
+        })
+    }
+
+    /// Two keys of this slot, and one of the next.
+    fn set_many(&mut self, key: usize) -> Result<(), Failure> {
+        let other = key / KEYS_PER_SLOT * KEYS_PER_SLOT + (key + 1) % KEYS_PER_SLOT;
+        let keys = [key, other, (key + KEYS_PER_SLOT) % KEYS];
+        let entries = keys.map(|key| (key, self.fresh()));
+        let names = &self.arena.keys;
+        self.record("set many", key, |client, _| {
+            client.set_many(entries.map(|(key, value)| (&names[key], value)))?;
+            Ok(entries.map(|(key, value)| (key, Verb::Set(value), Outcome::Done)))
+        })
+    }
+
     /// A call that is kept up between two nodes, so that what it was told is often out of date.
     fn slow_call(&mut self, key: usize) -> Result<(), Failure> {
         let (arena, value, pause) = (self.arena, self.fresh(), self.rng.u64(..SLOW_TICKS));
@@ -276,20 +302,25 @@ impl<'a> Traffic<'a> {
     fn pair(&mut self, slot: usize) -> Result<(), Failure> {
         let (arena, value, history) = (self.arena, self.fresh(), KEYS + slot);
         let names = &arena.pairs[slot];
-        let what = self.rng.u8(..8);
+        let what = self.rng.u8(..11);
         self.record("pair", history, |client, _| {
             let (verb, outcome) = match what {
-                0..3 => {
-                    let got = client.mget(names)?;
+                0..4 => {
+                    let got = if what == 3 { client.get_many(names) } else { client.mget(names) }?;
                     let halves = [0, 1].map(|half: usize| got[half].as_deref().copied());
                     (Verb::Get, Outcome::Value(both_are_same(halves)?))
                 }
-                3..5 => {
-                    client.mset(names.each_ref().map(|name| (name, value)))?;
+                4..7 => {
+                    let entries = names.each_ref().map(|name| (name, value));
+                    if what == 6 { client.set_many(entries) } else { client.mset(entries) }?;
                     (Verb::Set(value), Outcome::Done)
                 }
-                5 => {
-                    let removed = client.remove_all(names)?;
+                7..9 => {
+                    let removed = if what == 8 {
+                        client.remove_many(names)
+                    } else {
+                        client.remove_all(names)
+                    }?;
                     both_are_same(
                         [removed > 0, removed > 1].map(|was_there| was_there.then_some(0)),
                     )?;
@@ -316,10 +347,16 @@ impl<'a> Traffic<'a> {
         let slot = about.checked_sub(KEYS).unwrap_or(about / KEYS_PER_SLOT);
         let split = arena.split[slot].load(Ordering::SeqCst);
         let mut start = Start::of(arena);
-        let (answered, hops) = self.client.traced(|client| call(client, &mut start));
+        // A client that notes its hops is never served at once, nor in windows of a batch.
+        let (answered, hops) = if self.rng.u8(..3) == 0 {
+            (call(&self.client, &mut start), Vec::new())
+        } else {
+            self.client.traced(|client| call(client, &mut start))
+        };
         let Start { invoked, now_low } = start;
         let (now_high, returned) = (arena.now(), arena.tick());
         self.report.calls += 1;
+        self.report.untraced += u64::from(hops.is_empty());
         self.count_hops(&hops, split);
         for (history, verb, outcome) in answered? {
             let op = Call { verb, now_low, now_high };

@@ -88,6 +88,7 @@ pub mod migration;
 mod node;
 pub mod reshard;
 mod shard;
+mod slab;
 pub mod slot;
 mod sync;
 mod testing;

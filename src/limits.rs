@@ -114,3 +114,14 @@ pub const BUS_HELD_MAX: usize = 1 << 20;
 
 /// How many hops the trace of one call keeps.
 pub const TRACE_HOPS_MAX: usize = 4096;
+
+/// The largest entry that the slab serves, in bytes; larger ones come from the global allocator.
+pub const SLAB_BYTES_MAX: usize = 4096;
+
+/// In how many stripes the threads of a process share the slab, so that they seldom wait for each
+/// other.
+pub const SLAB_STRIPES: usize = 16;
+
+/// How many chunks of the slab ask for a huge page, at 2 MiB each. A page of its own kind costs the
+/// system up to two mappings, of which Linux allows a process 65530 unless told otherwise.
+pub const SLAB_HUGE_CHUNKS_MAX: usize = 16_384;

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a token is unlocked through parking_lot's raw mutex")]
 
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub(crate) use std::sync::{Arc, OnceLock};
 pub(crate) use std::thread::JoinHandle;

@@ -7,7 +7,7 @@ use std::path::Path;
 const FLOORS: [&[&str]; 11] = [
     &["limits"],
     &["sync", "testing"],
-    &["crc16", "time"],
+    &["crc16", "slab", "time"],
     &["slot"],
     &["topology", "shard"],
     &["migration", "command"],
@@ -29,7 +29,7 @@ const NOT_PURE: [&str; 2] = ["src/topology/publish.rs", "src/topology/gate.rs"];
 const DOOR: &str = "src/sync.rs";
 
 /// Where `unsafe` may stand.
-const UNSAFE: [&str; 11] = [
+const UNSAFE: [&str; 17] = [
     "src/crc16/batch.rs",
     "src/crc16/clmul.rs",
     "src/crc16/wide.rs",
@@ -38,6 +38,12 @@ const UNSAFE: [&str; 11] = [
     "src/shard/header.rs",
     "src/shard/prefetch.rs",
     "src/shard/value.rs",
+    "src/slab/chunk.rs",
+    "src/slab/list.rs",
+    "src/slab/mod.rs",
+    "src/slab/model.rs",
+    "src/slab/pool.rs",
+    "src/slab/run.rs",
     "src/sync.rs",
     "src/worker/scoped.rs",
     "tests/proofs/tests/page_edges.rs",

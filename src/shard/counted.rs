@@ -1,7 +1,7 @@
 //! Counted: one allocation with head, key and value, and a counted reference to it.
 #![expect(unsafe_code, reason = "an entry is one hand-laid allocation behind a thin pointer")]
 
-use std::alloc::{self, Layout, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::process;
@@ -10,6 +10,7 @@ use std::slice;
 
 use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::shard::value::Value;
+use crate::slab;
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Above this many references the process ends, as it does for `Arc`: the other half of the range
@@ -39,8 +40,8 @@ pub(super) struct Head {
 }
 
 const _: () = assert!(size_of::<Head>() == 24 && align_of::<Head>() == 8);
-// Allocators align to 16 bytes as a rule, so that a key's length and its first bytes lie in one
-// cache line, wherever that begins.
+// Entries are aligned to 8 bytes, so that a key's length and its first bytes lie in one cache line
+// nearly always, wherever that begins.
 const _: () = assert!(offset_of!(Head, value_capacity) == 0 && offset_of!(Head, key_len) >= 16);
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX <= u32::MAX as usize);
@@ -175,11 +176,8 @@ impl<V: Value + ?Sized> Counted<V> {
         let value_len = u32::try_from(value_bytes).expect("checked against VALUE_BYTES_MAX");
 
         let layout = Self::layout(key.len(), value_bytes);
-        // SAFETY: the layout holds at least a head, so its size is not zero.
-        let memory = unsafe { alloc::alloc(layout) };
-        let Some(head) = NonNull::new(memory).map(NonNull::cast::<Head>) else {
-            handle_alloc_error(layout)
-        };
+        let Some(memory) = slab::allocate(layout) else { handle_alloc_error(layout) };
+        let head = memory.cast::<Head>();
         let content = Head {
             value_capacity: value_len,
             references: AtomicU32::new(1),
@@ -253,6 +251,6 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: `Counted::free` makes one for each allocation, with the layout that `allocate`
         // used, since neither the value's capacity nor the key's length ever changes.
-        unsafe { alloc::dealloc(self.address.as_ptr(), self.layout) }
+        unsafe { slab::free(self.address, self.layout) }
     }
 }

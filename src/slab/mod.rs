@@ -1,0 +1,187 @@
+//! Slab: memory for many small pieces, without a head on each, on huge pages.
+//!
+//! A table of a million entries is read at random, so that nearly every look-up needs a translation
+//! of an address that the processor does not have at hand; huge pages need few of them. The memory
+//! comes in chunks, each cut into runs, each run into blocks of one size class. A bin holds the
+//! runs of one class that have room, for the threads of one stripe.
+//!
+//! The slab is the process's: a handle may outlive its cluster, and a block tells by its address
+//! which run it belongs to. Its locks are leaves: they are taken under tokens, and the holder of a
+//! bin's lock takes no other but the pool's.
+#![expect(unsafe_code, reason = "an allocator")]
+
+mod chunk;
+mod class;
+mod list;
+#[cfg(all(test, not(slotkeep_plain_alloc)))]
+mod model;
+mod pool;
+mod run;
+
+use std::alloc;
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use crate::limits::SLAB_STRIPES;
+use crate::slab::chunk::Chunk;
+use crate::slab::class::CLASSES;
+use crate::slab::class::Class;
+use crate::slab::list::List;
+use crate::slab::pool::Pool;
+use crate::slab::run::Run;
+use crate::sync::AtomicUsize;
+use crate::sync::CachePadded;
+use crate::sync::Mutex;
+use crate::sync::Ordering;
+
+static SLAB: Slab = Slab::new();
+
+/// Memory for `layout`; none if the system has none.
+///
+/// # Panics
+///
+/// If the size is zero.
+#[inline]
+pub(crate) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+    SLAB.allocate(layout)
+}
+
+/// Gives memory back.
+///
+/// # Safety
+///
+/// - `memory` came from [`allocate`] with this layout.
+/// - Nobody uses it any more, and the pointer may reach all that [`allocate`]'s could.
+#[inline]
+pub(crate) unsafe fn free(memory: NonNull<u8>, layout: Layout) {
+    // SAFETY: guaranteed by caller.
+    unsafe { SLAB.free(memory, layout) }
+}
+
+/// The runs of one class that have room, for the threads of one stripe. A full run is in no bin and
+/// comes back to its own with the first block that is given back.
+type Bin = Mutex<List<Run>>;
+
+/// An allocator of blocks.
+struct Slab {
+    stripes: [CachePadded<[Bin; CLASSES]>; SLAB_STRIPES],
+    pool: Mutex<Pool>,
+}
+
+impl Slab {
+    #[expect(
+        clippy::large_stack_arrays,
+        clippy::large_stack_frames,
+        reason = "statics are made by the compiler"
+    )]
+    const fn new() -> Self {
+        let stripes = [const { CachePadded::new([const { Mutex::new(List::new()) }; CLASSES]) };
+            SLAB_STRIPES];
+        Self { stripes, pool: Mutex::new(Pool::new()) }
+    }
+
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        let Some(class) = Class::of(layout) else {
+            assert_ne!(layout.size(), 0, "nothing needs no memory");
+            // SAFETY: just checked that the size is not zero.
+            return NonNull::new(unsafe { alloc::alloc(layout) });
+        };
+        let stripe = stripe_of_this_thread();
+        let mut bin = self.stripes[stripe][class.index].lock();
+        let run = match bin.first() {
+            Some(run) => run,
+            None => self.add_run(&mut bin, stripe, class)?,
+        };
+        // SAFETY: a run of the bin has room and blocks of its class, and the bin is locked.
+        let block = unsafe { Run::take(run, class.bytes) };
+        // SAFETY: a run of the bin is alive.
+        if unsafe { run.as_ref() }.is_full() {
+            // SAFETY: it is in the bin.
+            unsafe { bin.remove(run) };
+        }
+        Some(block)
+    }
+
+    /// A new run in this bin, which had none.
+    #[cold]
+    fn add_run(&self, bin: &mut List<Run>, stripe: usize, class: Class) -> Option<NonNull<Run>> {
+        let pointer = self.pool.lock().take()?;
+        // SAFETY: the pool gives runs that are alive, and while this one is out, they are.
+        let run = unsafe { pointer.as_ref() };
+        let blocks = Chunk::room_of_run(run.index()) / class.bytes;
+        let blocks = u16::try_from(blocks).expect("a run has a few thousand words");
+        run.start(u8::try_from(stripe).expect("there are few stripes"), blocks);
+        // SAFETY: a run of the pool is in no list.
+        unsafe { bin.push(pointer) };
+        Some(pointer)
+    }
+
+    /// As the function of this name.
+    ///
+    /// # Safety
+    ///
+    /// - `memory` came from `allocate` of this slab with this layout, and nobody uses it any more.
+    unsafe fn free(&self, memory: NonNull<u8>, layout: Layout) {
+        let Some(class) = Class::of(layout) else {
+            // SAFETY: guaranteed by caller: with this layout it came from the global allocator.
+            unsafe { alloc::dealloc(memory.as_ptr(), layout) };
+            return;
+        };
+        let pointer = Chunk::run_of(memory);
+        // SAFETY: a run lives while one of its blocks is used.
+        let run = unsafe { pointer.as_ref() };
+        let mut bin = self.stripes[run.stripe()][class.index].lock();
+        let was_full = run.is_full();
+        // SAFETY: guaranteed by caller: it is a block of this run, whose bin is locked.
+        unsafe { run.put(memory) };
+        if was_full {
+            // SAFETY: a full run is in no list.
+            unsafe { bin.push(pointer) };
+        }
+        if run.is_unused() {
+            // SAFETY: a run with room is in its bin.
+            unsafe { bin.remove(pointer) };
+            drop(bin);
+            // SAFETY: nothing of the run is used, and no list has it.
+            unsafe { self.put_back(pointer) };
+        }
+    }
+
+    /// Gives a run back to the pool.
+    ///
+    /// # Safety
+    ///
+    /// - It came from there, nothing of it is used, and it is in no list.
+    #[cold]
+    unsafe fn put_back(&self, run: NonNull<Run>) {
+        // SAFETY: guaranteed by caller.
+        let unused = unsafe { self.pool.lock().put(run) };
+        if let Some(chunk) = unused {
+            // SAFETY: the pool says that all of it is free, and has forgotten it.
+            unsafe { Chunk::release(chunk) };
+        }
+    }
+}
+
+/// The stripe of this thread: threads take the stripes in turn.
+#[inline]
+fn stripe_of_this_thread() -> usize {
+    thread_local! {
+        /// One above the stripe; 0 before the first call.
+        static STRIPE: Cell<u8> = const { Cell::new(0) };
+    }
+    #[cold]
+    fn draw() -> u8 {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        let stripe = THREADS.fetch_add(1, Ordering::Relaxed) % SLAB_STRIPES + 1;
+        let stripe = u8::try_from(stripe).expect("there are few stripes");
+        STRIPE.set(stripe);
+        stripe
+    }
+    let stripe = match STRIPE.get() {
+        0 => draw(),
+        stripe => stripe,
+    };
+    usize::from(stripe) - 1
+}

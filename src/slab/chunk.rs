@@ -4,6 +4,7 @@
 use std::alloc::{self, Layout};
 use std::array;
 use std::cell::Cell;
+use std::hint;
 use std::ptr::NonNull;
 
 use crate::slab::list::Linked;
@@ -53,6 +54,7 @@ impl Chunk {
         // SAFETY: the layout has a size.
         let start = NonNull::new(unsafe { alloc::alloc(LAYOUT) })?;
         if huge {
+            // Before the first touch, which decides about the kind of page.
             advise_huge(start);
         }
         let head = Self::head(start);
@@ -157,6 +159,20 @@ const fn head_offset(start: usize) -> usize {
     (spread >> 16) as usize * HEAD_PLACES / (1 << 16) * size_of::<Chunk>()
 }
 
+/// Has the C library cut chunks out of its heap. Until it has seen a larger piece come and go, it
+/// maps pieces of a chunk's size one by one, each twice as large so as to align it.
+pub(super) fn prepare_allocator() {
+    if cfg!(all(target_os = "linux", target_env = "gnu")) {
+        let larger = Layout::new::<[[u8; CHUNK_BYTES]; 3]>();
+        // SAFETY: the layout has a size. The compiler must not see that nothing is done with it.
+        let piece = hint::black_box(unsafe { alloc::alloc(larger) });
+        if !piece.is_null() {
+            // SAFETY: it was just allocated with this layout.
+            unsafe { alloc::dealloc(piece, larger) };
+        }
+    }
+}
+
 /// Asks for a huge page where the system has them on request. That it says no is no error.
 #[cfg(target_os = "linux")]
 fn advise_huge(start: NonNull<u8>) {
@@ -170,8 +186,12 @@ fn advise_huge(_: NonNull<u8>) {}
 /// Lets the system have the pages back, whether or not the allocator gives it the addresses too.
 #[cfg(target_os = "linux")]
 fn discard(start: NonNull<u8>) {
-    // SAFETY: the memory is a whole chunk of ours, and nothing in it is needed any more.
-    unsafe { libc::madvise(start.as_ptr().cast(), CHUNK_BYTES, libc::MADV_DONTNEED) };
+    let start = start.as_ptr().cast();
+    // What the allocator notes in a free piece shall not cost a huge page.
+    // SAFETY: the memory is a whole chunk of ours, and the advice changes nothing that is in it.
+    unsafe { libc::madvise(start, CHUNK_BYTES, libc::MADV_NOHUGEPAGE) };
+    // SAFETY: as above, and nothing that is in it is needed any more.
+    unsafe { libc::madvise(start, CHUNK_BYTES, libc::MADV_DONTNEED) };
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use crate::limits::SLAB_HUGE_CHUNKS_MAX;
 use crate::slab::chunk::Chunk;
+use crate::slab::chunk::prepare_allocator;
 use crate::slab::list::List;
 use crate::slab::run::Run;
 
@@ -81,18 +82,21 @@ impl Pool {
     /// The spare chunk or a new one, put into the list.
     #[cold]
     fn add_chunk(&mut self) -> Option<NonNull<Chunk>> {
-        let chunk = if let Some(spare) = self.spare.take() {
-            spare
-        } else {
-            // The first chunk of a process stays in small pages, of which only those that are used
-            // take memory: a small engine does not need 2 MiB.
-            let huge = (1..=SLAB_HUGE_CHUNKS_MAX).contains(&self.chunk_count);
-            let chunk = Chunk::allocate(huge)?;
-            self.chunk_count += 1;
-            chunk
-        };
+        let chunk = if let Some(spare) = self.spare.take() { spare } else { self.new_chunk()? };
         // SAFETY: neither the spare chunk nor a new one is in a list.
         unsafe { self.partial.push(chunk) };
+        Some(chunk)
+    }
+    /// A chunk of the allocator's.
+    fn new_chunk(&mut self) -> Option<NonNull<Chunk>> {
+        if self.chunk_count == 0 {
+            prepare_allocator();
+        }
+        // The first chunk of a process stays in small pages, of which only those that are used take
+        // memory: a small engine does not need 2 MiB.
+        let huge = (1..=SLAB_HUGE_CHUNKS_MAX).contains(&self.chunk_count);
+        let chunk = Chunk::allocate(huge)?;
+        self.chunk_count += 1;
         Some(chunk)
     }
 }

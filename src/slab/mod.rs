@@ -81,6 +81,11 @@ impl Slab {
         Self { stripes, pool: Mutex::new(Pool::new()) }
     }
 
+    /// Memory for `layout`; none if the system has none.
+    ///
+    /// # Panics
+    ///
+    /// If the size is zero.
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         let Some(class) = Class::of(layout) else {
             assert_ne!(layout.size(), 0, "nothing needs no memory");
@@ -117,11 +122,11 @@ impl Slab {
         Some(pointer)
     }
 
-    /// As the function of this name.
+    /// Gives memory back.
     ///
     /// # Safety
     ///
-    /// - `memory` came from `allocate` of this slab with this layout, and nobody uses it any more.
+    /// - As for the function of this name, with [`Slab::allocate`] of this slab.
     unsafe fn free(&self, memory: NonNull<u8>, layout: Layout) {
         let Some(class) = Class::of(layout) else {
             // SAFETY: guaranteed by caller: with this layout it came from the global allocator.

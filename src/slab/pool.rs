@@ -74,7 +74,7 @@ impl Pool {
     }
 
     /// How many chunks there are.
-    #[cfg(test)]
+    #[cfg(all(test, not(slotkeep_plain_alloc)))]
     pub(super) fn chunk_count(&self) -> usize {
         self.chunk_count
     }
@@ -87,6 +87,7 @@ impl Pool {
         unsafe { self.partial.push(chunk) };
         Some(chunk)
     }
+
     /// A chunk of the allocator's.
     fn new_chunk(&mut self) -> Option<NonNull<Chunk>> {
         if self.chunk_count == 0 {

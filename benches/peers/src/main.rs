@@ -15,6 +15,7 @@ mod random;
 mod report;
 mod slot;
 mod stores;
+mod twice;
 mod ycsb;
 
 use std::process::ExitCode;

@@ -173,6 +173,7 @@ impl Goal {
         let ratio = Spread::of(&ratios);
         Line {
             verdict: Verdict::of(self.demand, ratio),
+            first_ratio: None,
             aim_met: self.aim.map(|aim| aim.is_met(ratio.median)),
             ours: Spread::of(ours).median,
             rival: rival.to_owned(),
@@ -201,9 +202,16 @@ pub struct Line {
     pub aim_met: Option<bool>,
     /// How the rounds stand to the demand.
     pub verdict: Verdict,
+    /// The ratios of a first measurement, where that was SHORT and all else is of a second.
+    pub first_ratio: Option<Spread>,
 }
 
 impl Line {
+    /// Whether the demand was missed beyond noise.
+    pub fn is_short(&self) -> bool {
+        self.verdict == Verdict::Short
+    }
+
     /// The line that speaks for all of a sweep: the worst verdict, and among those the ratio that
     /// is worst.
     pub fn worst(lines: Vec<Self>) -> Self {
@@ -222,24 +230,25 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bound = |bound: Option<Bound>| bound.map_or_else(|| "-".to_owned(), |b| b.to_string());
         let aim = bound(self.goal.aim) + if self.aim_met == Some(true) { " met" } else { "" };
-        let times = |ratio: f64| match ratio {
-            small if small < 10.0 => format!("{small:.2}"),
-            large if large < 1000.0 => format!("{large:.1}"),
-            huge => format!("{huge:.0}"),
-        };
         write!(
             f,
-            "{:<4} {:<44} {:>9}  {:<19} {:>9}  {:>6}x [{} .. {}]",
+            "{:<4} {:<44} {:>9}  {:<19} {:>9}  {:>6}x {}",
             self.goal.id,
             self.goal.measure,
             self.goal.unit.tell(self.ours),
             self.rival,
             self.goal.unit.tell(self.rivals),
             times(self.ratio.median),
-            times(self.ratio.lower),
-            times(self.ratio.upper),
+            quartiles(self.ratio),
         )?;
-        write!(f, "  {:<9} {:<12} {}", bound(self.goal.demand), aim, self.verdict)
+        write!(f, "  {:<9} {:<12} {}", bound(self.goal.demand), aim, self.verdict)?;
+        match self.first_ratio {
+            Some(first) => {
+                let (median, quartiles) = (times(first.median), quartiles(first));
+                write!(f, ", measured twice: first {median}x {quartiles} {}", Verdict::Short)
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -291,7 +300,12 @@ pub enum Entry {
 impl Entry {
     /// Whether the entry is a goal that was missed beyond noise.
     pub fn is_short(&self) -> bool {
-        matches!(self, Self::Line(line) if line.verdict == Verdict::Short)
+        matches!(self, Self::Line(line) if line.is_short())
+    }
+
+    /// Whether the entry is a goal that was missed beyond noise, and was measured once more.
+    pub fn was_short(&self) -> bool {
+        matches!(self, Self::Line(line) if line.first_ratio.is_some())
     }
 
     fn to_json(&self) -> Value {
@@ -334,6 +348,20 @@ pub fn to_json(machine: &Value, entries: &[Entry]) -> Value {
         "machine": machine,
         "goals": entries.iter().map(Entry::to_json).collect::<Vec<_>>(),
     })
+}
+
+/// A ratio with three figures or so.
+fn times(ratio: f64) -> String {
+    match ratio {
+        small if small < 10.0 => format!("{small:.2}"),
+        large if large < 1000.0 => format!("{large:.1}"),
+        huge => format!("{huge:.0}"),
+    }
+}
+
+/// The outer quartiles of a ratio.
+fn quartiles(ratio: Spread) -> String {
+    format!("[{} .. {}]", times(ratio.lower), times(ratio.upper))
 }
 
 /// How many digits after the point a figure is told with.

@@ -34,6 +34,7 @@ use crate::machine;
 use crate::plot;
 use crate::report::Entry;
 use crate::stores::PACKAGES;
+use crate::twice::twice;
 
 /// What `cargo peers engine` is asked for.
 #[derive(Debug, Args)]
@@ -84,53 +85,4 @@ pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     }
     println!("load       {} at the end", machine::load());
     options.flags.close(&machine::to_json(&PACKAGES), &entries)
-}
-
-/// A goal that is SHORT is measured once more before it counts. Tables are then those of the second
-/// run, and lines that were not SHORT stay.
-fn twice(measure: impl Fn() -> Vec<Entry>) -> Vec<Entry> {
-    let first = measure();
-    if !first.iter().any(Entry::is_short) {
-        return first;
-    }
-    let second = measure().into_iter().zip(first);
-    let stays = |first: &Entry| matches!(first, Entry::Line(_)) && !first.is_short();
-    second.map(|(again, first)| if stays(&first) { first } else { again }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-    use crate::report::Bound;
-    use crate::report::Goal;
-
-    fn line(ratio: f64) -> Entry {
-        let goal = Goal::free("0", "a test").demand(Bound::AtLeast(1.0));
-        Entry::Line(Box::new(goal.judge(&[1.0], "a rival", &[ratio])))
-    }
-
-    #[test]
-    fn only_what_was_short_is_replaced_by_the_second_run() {
-        let runs = Cell::new(0);
-        let entries = twice(|| {
-            runs.set(runs.get() + 1);
-            if runs.get() == 1 { vec![line(0.5), line(2.0)] } else { vec![line(3.0), line(0.1)] }
-        });
-        assert_eq!(runs.get(), 2);
-        assert!(!entries.iter().any(Entry::is_short));
-        let entries = twice(|| vec![line(0.5)]);
-        assert!(entries[0].is_short());
-    }
-
-    #[test]
-    fn what_is_met_is_measured_once() {
-        let runs = Cell::new(0);
-        twice(|| {
-            runs.set(runs.get() + 1);
-            vec![line(1.0)]
-        });
-        assert_eq!(runs.get(), 1);
-    }
 }

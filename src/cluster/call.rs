@@ -84,9 +84,9 @@ where
             return Self::new(client, (slot, patience), operation).run();
         }
         let member = client.first_member(slot);
-        match client.roster.serve_at_once(member, (slot, patience), operation) {
-            Ok(output) => Ok(output),
-            Err(operation) => Self::new(client, (slot, patience), operation).run(),
+        match client.roster.hold_at_once(member, operation.keys(), (slot, patience)) {
+            Some(hold) => Ok(client.roster.serve_at_once(member, (slot, hold), operation)),
+            None => Self::new(client, (slot, patience), operation).run(),
         }
     }
 

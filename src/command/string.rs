@@ -26,7 +26,8 @@ impl<V: Value + ?Sized> Operation<V> for Get<'_> {
         slice::from_ref(&self.key)
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
+    #[inline(always)]
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
         let entry = shard.get(&self.key, context)?;
         entry.touch();

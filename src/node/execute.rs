@@ -82,41 +82,43 @@ type NotExecuted<O> = (WorkerError, O);
 pub(crate) type Attempted<O, T> = Result<Executed<O, T>, NotExecuted<O>>;
 
 impl<V: Value + ?Sized> Roster<V> {
-    /// Serves an operation, where nothing stands in its way: the cluster is open and lends its
-    /// tokens, the slot is the node's and no move of it is open. If anything does, the operation
-    /// comes back, and [`execute`](Self::execute) finds out what.
+    /// Takes the token of a slot to serve an operation with these keys, where nothing stands in its
+    /// way: the cluster is open and lends its tokens, the slot is the node's and no move of it is
+    /// open. If anything does, [`execute`](Self::execute) finds out what.
+    #[inline]
+    pub(crate) fn hold_at_once<'r>(
+        &self,
+        member: &'r Member<V>,
+        keys: &[Key<'_>],
+        (slot, patience): (Slot, Patience),
+    ) -> Option<Hold<'r, V>> {
+        if !self.serves_at_once() {
+            return None;
+        }
+        if let [key, ..] = keys {
+            member.headers.prefetch(key);
+        }
+        let header = member.headers.get(slot);
+        let hold = match patience {
+            Patience::Wait => header.lock(),
+            Patience::Try => header.try_lock()?,
+        };
+        (hold.is_settled() && member.is_up()).then_some(hold)
+    }
+
+    /// Runs an operation under a token that [`hold_at_once`](Self::hold_at_once) took.
     #[inline]
     pub(crate) fn serve_at_once<O: Operation<V>>(
         &self,
         member: &Member<V>,
-        (slot, patience): (Slot, Patience),
+        (slot, hold): (Slot, Hold<'_, V>),
         operation: O,
-    ) -> Result<O::Output, O> {
-        if !self.serves_at_once() {
-            return Err(operation);
-        }
-        if let [key, ..] = operation.keys() {
-            member.headers.prefetch(key);
-        }
-        let header = member.headers.get(slot);
-        // Dropped after the hold, on whatever way out.
-        let mut dropped = Dropped::new();
-        let hold = match patience {
-            Patience::Wait => header.lock(),
-            Patience::Try => match header.try_lock() {
-                Some(hold) => hold,
-                None => return Err(operation),
-            },
-        };
-        if !hold.is_settled() || !member.is_up() {
-            return Err(operation);
-        }
-        let now = Now::new(&*self.clock);
-        let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
-        let output = self.run_held(member, slot, operation, (hold, context));
-        // Before the output becomes the answer, which a drop that panics here would leak.
-        dropped.free();
-        Ok(output)
+    ) -> O::Output {
+        Dropped::after(move |dropped| {
+            let now = Now::new(&*self.clock);
+            let context = Context { now: &now, hasher: &self.hasher, dropped };
+            self.run_held(member, slot, operation, (hold, context))
+        })
     }
 
     /// Runs an operation under the token of a slot in which all of its keys are, and gives the
@@ -192,30 +194,27 @@ impl<V: Value + ?Sized> Roster<V> {
         operation: O,
     ) -> Attempted<O, O::Output> {
         let header = member.headers.get(attempt.slot);
-        // Dropped after the hold, on whatever way out.
-        let mut dropped = Dropped::new();
-        let early_state = self.state_outside_token(member, attempt.slot);
-        let hold = match attempt.patience {
-            Patience::Wait => header.lock(),
-            Patience::Try => match header.try_lock() {
-                Some(hold) => hold,
-                None => return Err((WorkerError::Busy, operation)),
-            },
-        };
-        let early = attempt.early.map(EarlyClock);
-        let now = match &early {
-            Some(early) => Now::new(early),
-            None => Now::new(&*self.clock),
-        };
-        let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
-        let executed = if early_state == Some(true) && member.is_up() {
-            Executed::Done(self.run_held(member, attempt.slot, operation, (hold, context)))
-        } else {
-            self.execute_routed(member, attempt, operation, (hold, context))
-        };
-        // Before the output becomes the answer, which a drop that panics here would leak.
-        dropped.free();
-        Ok(executed)
+        Dropped::after(|dropped| {
+            let early_state = self.state_outside_token(member, attempt.slot);
+            let hold = match attempt.patience {
+                Patience::Wait => header.lock(),
+                Patience::Try => match header.try_lock() {
+                    Some(hold) => hold,
+                    None => return Err((WorkerError::Busy, operation)),
+                },
+            };
+            let early = attempt.early.map(EarlyClock);
+            let now = match &early {
+                Some(early) => Now::new(early),
+                None => Now::new(&*self.clock),
+            };
+            let context = Context { now: &now, hasher: &self.hasher, dropped };
+            Ok(if early_state == Some(true) && member.is_up() {
+                Executed::Done(self.run_held(member, attempt.slot, operation, (hold, context)))
+            } else {
+                self.execute_routed(member, attempt, operation, (hold, context))
+            })
+        })
     }
 
     /// The way of a slot that is open, foreign or down: asks `route` and does as it says.

@@ -38,6 +38,16 @@ impl<M> Nodes<M> {
         place.get().map(Box::as_ref)
     }
 
+    /// The one node, if there is no other.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<&M> {
+        // Relaxed: a node that was added meanwhile may be seen a little later.
+        match self.count.load(Ordering::Relaxed) {
+            1 => self.near[0].get().map(Box::as_ref),
+            _ => None,
+        }
+    }
+
     /// The id of the node that is added next, if there may be another one.
     pub(crate) fn next_id(&self) -> Option<NodeId> {
         NodeId::new(self.count())

@@ -103,25 +103,22 @@ impl<V: Value + ?Sized> Roster<V> {
             let state = source.peek_state(attempt.slot);
             return Ok(self.answer_without_pull(asked, state, (pull, attempt), operation));
         }
-        // Dropped after the holds, on whatever way out.
-        let mut dropped = Dropped::new();
-        let holds = match attempt.patience {
-            Patience::Wait => Some(lock_pair(source, target, attempt.slot)),
-            Patience::Try => try_lock_pair(source, target, attempt.slot),
-        };
-        let Some(holds) = holds else {
-            return Err((WorkerError::Busy, operation));
-        };
-        let now = self.now();
-        let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
-        let held = (holds, context);
-        let executed = match pull.way {
-            Way::Forth | Way::Back => self.pull_held(asked, (pull, attempt), operation, held),
-            Way::Neither => self.judge_held((pull, attempt), operation, held),
-        };
-        // Before the output becomes the answer, which a drop that panics here would leak.
-        dropped.free();
-        Ok(executed)
+        Dropped::after(|dropped| {
+            let holds = match attempt.patience {
+                Patience::Wait => Some(lock_pair(source, target, attempt.slot)),
+                Patience::Try => try_lock_pair(source, target, attempt.slot),
+            };
+            let Some(holds) = holds else {
+                return Err((WorkerError::Busy, operation));
+            };
+            let now = self.now();
+            let context = Context { now: &now, hasher: &self.hasher, dropped };
+            let held = (holds, context);
+            Ok(match pull.way {
+                Way::Forth | Way::Back => self.pull_held(asked, (pull, attempt), operation, held),
+                Way::Neither => self.judge_held((pull, attempt), operation, held),
+            })
+        })
     }
 
     fn pull_held<O: Operation<V>>(

@@ -309,6 +309,12 @@ impl<V: Value + ?Sized> Roster<V> {
         self.nodes.get(id)
     }
 
+    /// The one node, if there is no other.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<&Member<V>> {
+        self.nodes.only()
+    }
+
     /// A node that exists: its id came from this cluster.
     ///
     /// # Panics

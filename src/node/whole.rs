@@ -100,17 +100,14 @@ impl<V: Value + ?Sized> Roster<V> {
         (mut first, mut second): Held<'_, V>,
         visit: impl FnOnce(&mut Whole<'_, V>) -> R,
     ) -> R {
-        let mut dropped = Dropped::new();
-        let now = self.now();
-        let result = visit(&mut Whole {
-            shards: [Some(&mut *first), second.as_deref_mut()],
-            now: &now,
-            dropped: &mut dropped,
-        });
-        drop(second);
-        drop(first);
-        dropped.free();
-        result
+        Dropped::after(|dropped| {
+            let now = self.now();
+            let shards = [Some(&mut *first), second.as_deref_mut()];
+            let result = visit(&mut Whole { shards, now: &now, dropped });
+            drop(second);
+            drop(first);
+            result
+        })
     }
 
     /// Takes the tokens that a look at the owner's mark asks for, if the look still holds.

@@ -34,6 +34,20 @@ impl<V: Value + ?Sized> Dropped<V> {
         Self { first: None, others: None }
     }
 
+    /// Runs what takes tokens and gives them back, and frees what it let go of, on whatever way
+    /// out: before its result becomes the caller's, which a drop that panics here would leak.
+    #[inline]
+    pub(crate) fn after<R>(holds: impl FnOnce(&mut Self) -> R) -> R {
+        let mut dropped = Self::new();
+        let result = holds(&mut dropped);
+        if dropped.first.is_some() {
+            dropped.free();
+        }
+        // Nothing is left in it, which the compiler would look for once more.
+        mem::forget(dropped);
+        result
+    }
+
     /// Takes something that is to be freed later.
     #[inline]
     pub(crate) fn push(&mut self, garbage: Garbage<V>) {
@@ -49,15 +63,8 @@ impl<V: Value + ?Sized> Dropped<V> {
     }
 
     /// Frees all of it now.
-    #[inline]
-    pub(crate) fn free(&mut self) {
-        if self.first.is_some() {
-            self.free_some();
-        }
-    }
-
     #[inline(never)]
-    fn free_some(&mut self) {
+    pub(crate) fn free(&mut self) {
         drop(mem::replace(self, Self::new()));
     }
 }

@@ -9,6 +9,7 @@ use std::mem::align_of;
 use std::mem::size_of;
 use std::ops::Deref;
 use std::ops::DerefMut;
+use std::ptr::NonNull;
 
 use crate::shard::Key;
 use crate::shard::Shard;
@@ -120,11 +121,41 @@ pub(super) fn zeroed_words(count: usize) -> Box<[AtomicUsize]> {
     unsafe { Box::from_raw(words as *mut [AtomicUsize]) }
 }
 
+/// Bytes that are 0, in pages that become resident when they are touched. `vec![0; n]` is the one
+/// form that leaves them untouched; an over-aligned allocation would be cleared by hand.
+// Invariant: the raw form of a box that nobody else frees. Raw, because a box that moves claims its
+// bytes for itself, against who points into them.
+struct ZeroedBytes(NonNull<[u8]>);
+
+impl ZeroedBytes {
+    fn new(count: usize) -> Self {
+        let bytes = Box::into_raw(vec![0_u8; count].into_boxed_slice());
+        Self(NonNull::new(bytes).expect("a box is somewhere"))
+    }
+
+    /// The first byte from which on everything is aligned for `T`, if that lies in the bytes.
+    fn aligned_for<T>(&self) -> Option<NonNull<T>> {
+        let start = self.0.cast::<u8>();
+        let padding = start.align_offset(align_of::<T>());
+        let inside = NonNull::new(start.as_ptr().wrapping_add(padding))?;
+        (padding < self.0.len()).then(|| inside.cast())
+    }
+}
+
+impl Drop for ZeroedBytes {
+    fn drop(&mut self) {
+        // SAFETY: the invariant says that this came out of a box and is freed once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
 /// The headers of one node: 1 MiB of zeroed pages that become resident when they are touched.
 pub(crate) struct Headers<V: Value + ?Sized> {
-    /// Zeroed, with room to align the first header. `vec![0; n]` is the one form that leaves the
-    /// pages untouched; an over-aligned allocation would be cleared by hand.
-    bytes: Box<[UnsafeCell<u8>]>,
+    // Invariant: the first of `SLOTS` aligned headers in `bytes`.
+    first: NonNull<Header<V>>,
+    /// Room for the headers, and to align the first one. Freed after them.
+    #[expect(dead_code, reason = "it owns what `first` points into")]
+    bytes: ZeroedBytes,
     /// For who has not got the token yet. Apart from the headers, so that all of them stay in a
     /// near cache, and the header is asked for together with the table.
     hints: Hints,
@@ -139,24 +170,15 @@ unsafe impl<V: Value + ?Sized> Send for Headers<V> {}
 impl<V: Value + ?Sized> Headers<V> {
     pub(crate) fn new() -> Self {
         const { assert!(zeroes_are_vacant::<V>(), "an untouched header is empty") };
-        let zeroed = vec![0_u8; SLOTS * size_of::<Header<V>>() + align_of::<Header<V>>()];
-        let raw = Box::into_raw(zeroed.into_boxed_slice());
-        // SAFETY: `UnsafeCell<u8>` has the layout of `u8`, and the box was just taken apart.
-        let bytes = unsafe { Box::from_raw(raw as *mut [UnsafeCell<u8>]) };
-        Self { bytes, hints: Hints::default(), values: PhantomData }
-    }
-
-    fn first(&self) -> *mut Header<V> {
-        let base = self.bytes.as_ptr().cast_mut().cast::<u8>();
-        let padding = base.align_offset(align_of::<Header<V>>());
-        debug_assert!(padding < align_of::<Header<V>>());
-        base.wrapping_add(padding).cast()
+        let bytes = ZeroedBytes::new(SLOTS * size_of::<Header<V>>() + align_of::<Header<V>>());
+        let first = bytes.aligned_for().expect("there is room to align a header");
+        Self { first, bytes, hints: Hints::default(), values: PhantomData }
     }
 
     /// The header of a slot.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> &Header<V> {
-        let header = self.first().wrapping_add(slot.index());
+        let header = self.first.as_ptr().wrapping_add(slot.index());
         // SAFETY: `slot.index()` is below `SLOTS`, `bytes` has room for `SLOTS` aligned headers,
         // all zero bytes are a valid header, and a header is only ever reached by reference.
         unsafe { &*header }
@@ -167,7 +189,7 @@ impl<V: Value + ?Sized> Headers<V> {
     /// Asks for what an operation on this key will read first, before the token is taken.
     #[inline]
     pub(crate) fn prefetch(&self, key: &Key<'_>) {
-        prefetch_read(self.first().wrapping_add(key.slot.index()));
+        prefetch_read(self.first.as_ptr().wrapping_add(key.slot.index()));
         self.hints.prefetch(key);
     }
 
@@ -180,7 +202,7 @@ impl<V: Value + ?Sized> Headers<V> {
 impl<V: Value + ?Sized> Drop for Headers<V> {
     fn drop(&mut self) {
         for slot in Slot::all() {
-            let header = self.first().wrapping_add(slot.index());
+            let header = self.first.as_ptr().wrapping_add(slot.index());
             // SAFETY: as in `get`; `&mut self` proves that no other reference exists.
             let header = unsafe { &mut *header };
             // Taking the table out leaves the all zero shard, which owns nothing.

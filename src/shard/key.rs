@@ -47,6 +47,23 @@ impl<'k> Key<'k> {
     }
 }
 
+/// Whether two keys are the same. Those of usual lengths are compared in registers: a call would
+/// cost as much as the comparison, and have its caller save what it keeps there.
+#[inline]
+pub(super) fn is_same_key(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let word = |bytes: &[u8; 16]| u128::from_ne_bytes(*bytes);
+    match (one.first_chunk(), one.last_chunk(), other.first_chunk(), other.last_chunk()) {
+        // Both ends are all of it, and overlap.
+        (Some(first), Some(last), Some(other_first), Some(other_last)) if one.len() <= 32 => {
+            (word(first) ^ word(other_first)) | (word(last) ^ word(other_last)) == 0
+        }
+        _ => one == other,
+    }
+}
+
 impl AsRef<[u8]> for Key<'_> {
     #[inline]
     fn as_ref(&self) -> &[u8] {
@@ -81,6 +98,7 @@ impl KeyHasher {
 mod tests {
     use super::Key;
     use super::KeyHasher;
+    use super::is_same_key;
     use crate::limits::KEY_BYTES_MAX;
 
     #[test]
@@ -93,6 +111,21 @@ mod tests {
             for (key, name) in keys.iter().zip(&names) {
                 let alone = Key::new(name.as_bytes(), &hasher).expect("a short key");
                 assert_eq!((key.bytes, key.hash, key.slot), (alone.bytes, alone.hash, alone.slot));
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_the_same_only_byte_for_byte() {
+        let bytes: Vec<u8> = (0..100).collect();
+        for len in 0..bytes.len() {
+            let (key, mut other) = (&bytes[..len], bytes[..len].to_vec());
+            assert!(is_same_key(key, &other), "{len} bytes");
+            assert!(!is_same_key(key, &bytes[..=len]), "{len} bytes and one more");
+            for at in 0..len {
+                other[at] ^= 0x80;
+                assert!(!is_same_key(key, &other), "byte {at} of {len} differs");
+                other[at] ^= 0x80;
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::shard::Key;
 use crate::shard::KeyHasher;
 use crate::shard::Value;
 use crate::shard::expire::Expiry;
+use crate::shard::key::is_same_key;
 use crate::time::NEVER;
 use crate::time::Now;
 
@@ -110,14 +111,20 @@ impl<V: Value + ?Sized> Shard<V> {
     }
 
     /// Looks a key up; an expired entry is removed and counts as absent.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
+    #[inline(always)]
     pub(crate) fn get(
         &mut self,
         key: &Key<'_>,
         context: &mut Context<'_, V>,
     ) -> Option<&mut Entry<V>> {
         let entries = &mut self.table.as_mut()?.entries;
-        let found = entries.find_entry(key.hash, |entry| entry.key() == key.bytes).ok()?;
+        let is_meant = |entry: &Entry<V>| {
+            // All of it: the value is wanted next, and its lines would come one after another.
+            entry.prefetch();
+            is_same_key(entry.key(), key.bytes)
+        };
+        let found = entries.find_entry(key.hash, is_meant).ok()?;
         if context.now.is_past(found.get().deadline()) {
             context.dropped.push(Garbage::Entry(found.remove().0));
             return None;
@@ -144,7 +151,8 @@ impl<V: Value + ?Sized> Shard<V> {
         context: &mut Context<'_, V>,
     ) -> Option<Entry<V>> {
         let entries = &mut self.table.as_mut()?.entries;
-        let found = entries.find_entry(key.hash, |entry| entry.key() == key.bytes).ok()?;
+        let found =
+            entries.find_entry(key.hash, |entry| is_same_key(entry.key(), key.bytes)).ok()?;
         let entry = found.remove().0;
         if context.now.is_past(entry.deadline()) {
             context.dropped.push(Garbage::Entry(entry));

@@ -90,7 +90,8 @@ impl<V: Value + ?Sized> Operation<V> for Put<'_, '_, V> {
         slice::from_ref(&self.key)
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
+    #[inline(always)]
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) {
         shard.put(&self.key, self.value, context);
     }

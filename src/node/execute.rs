@@ -1,5 +1,7 @@
 //! One operation on one node: token, state, route and run in one hold.
 
+use std::mem;
+
 use crate::command::Access;
 use crate::command::Operation;
 use crate::migration::ClusterHealth;
@@ -114,11 +116,14 @@ impl<V: Value + ?Sized> Roster<V> {
         (slot, hold): (Slot, Hold<'_, V>),
         operation: O,
     ) -> O::Output {
-        Dropped::after(move |dropped| {
-            let now = Now::new(&*self.clock);
-            let context = Context { now: &now, hasher: &self.hasher, dropped };
-            self.run_held(member, slot, operation, (hold, context))
-        })
+        // As `Dropped::after`, but for its closure, into which the operation would be copied.
+        let mut dropped = Dropped::new();
+        let now = Now::new(&*self.clock);
+        let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
+        let output = self.run_held(member, slot, operation, (hold, context));
+        dropped.free();
+        mem::forget(dropped);
+        output
     }
 
     /// Runs an operation under the token of a slot in which all of its keys are, and gives the

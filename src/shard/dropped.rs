@@ -40,9 +40,7 @@ impl<V: Value + ?Sized> Dropped<V> {
     pub(crate) fn after<R>(holds: impl FnOnce(&mut Self) -> R) -> R {
         let mut dropped = Self::new();
         let result = holds(&mut dropped);
-        if dropped.first.is_some() {
-            dropped.free();
-        }
+        dropped.free();
         // Nothing is left in it, which the compiler would look for once more.
         mem::forget(dropped);
         result
@@ -63,8 +61,15 @@ impl<V: Value + ?Sized> Dropped<V> {
     }
 
     /// Frees all of it now.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn free(&mut self) {
+        if self.first.is_some() {
+            self.free_some();
+        }
+    }
+
+    #[inline(never)]
+    fn free_some(&mut self) {
         drop(mem::replace(self, Self::new()));
     }
 }

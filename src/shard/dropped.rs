@@ -50,9 +50,12 @@ impl<V: Value + ?Sized> Dropped<V> {
     #[inline]
     pub(crate) fn push(&mut self, garbage: Garbage<V>) {
         let is_nothing = matches!(garbage, Garbage::Value(_)) && !mem::needs_drop::<V::Returned>();
-        if is_nothing {
-            return;
+        if !is_nothing {
+            self.push_some(garbage);
         }
+    }
+
+    fn push_some(&mut self, garbage: Garbage<V>) {
         if self.first.is_none() {
             self.first = Some(garbage);
         } else {

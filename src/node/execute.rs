@@ -94,11 +94,12 @@ impl<V: Value + ?Sized> Roster<V> {
         keys: &[Key<'_>],
         (slot, patience): (Slot, Patience),
     ) -> Option<Hold<'r, V>> {
-        if !self.serves_at_once() {
-            return None;
-        }
+        // Before anything else, because the lines are a long way off.
         if let [key, ..] = keys {
             member.headers.prefetch(key);
+        }
+        if !self.serves_at_once() {
+            return None;
         }
         let header = member.headers.get(slot);
         let hold = match patience {

@@ -1,5 +1,7 @@
 //! The table of a shard: entries by key, lazy expiry on every access.
 
+use std::mem;
+
 use hashbrown::HashTable;
 
 use crate::shard::Context;
@@ -176,7 +178,7 @@ impl<V: Value + ?Sized> Shard<V> {
         let key = entry.key();
         let present = table.entries.find_mut(hash, |other| other.key() == key);
         let replaced = if let Some(present) = present {
-            Some(std::mem::replace(present, entry))
+            Some(mem::replace(present, entry))
         } else {
             let grew = table.add(entry, hash, hasher);
             if grew && let Some(aside) = &mut self.aside {
@@ -192,7 +194,8 @@ impl<V: Value + ?Sized> Shard<V> {
     }
 
     /// Writes a value and clears the key's deadline: in place when no handle is out and it fits.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
+    #[inline(always)]
     pub(crate) fn put(
         &mut self,
         key: &Key<'_>,
@@ -200,24 +203,24 @@ impl<V: Value + ?Sized> Shard<V> {
         context: &mut Context<'_, V>,
     ) {
         let Some(present) = self.get(key, context) else {
-            let entry = Entry::new(key.bytes, value, NEVER);
-            let replaced = self.insert(entry, key.hash, context.hasher);
-            debug_assert!(replaced.is_none(), "the key was absent");
-            return;
+            return self.put_new(key, value, context);
         };
-        let garbage = match present.try_overwrite(value) {
+        match present.try_overwrite(value) {
             Ok(old) => {
                 present.set_deadline(NEVER);
                 present.touch();
-                Garbage::Value(old)
+                context.dropped.push(Garbage::Value(old));
             }
-            Err(value) => {
-                let entry = Entry::new(key.bytes, value, NEVER);
-                entry.set_access(present.access());
-                Garbage::Entry(std::mem::replace(present, entry))
-            }
-        };
-        context.dropped.push(garbage);
+            Err(value) => put_anew(present, key, value, context),
+        }
+    }
+
+    /// [`put`](Self::put) of a key that is not here.
+    #[inline(never)]
+    fn put_new(&mut self, key: &Key<'_>, value: V::Source<'_>, context: &mut Context<'_, V>) {
+        let entry = Entry::new(key.bytes, value, NEVER);
+        let replaced = self.insert(entry, key.hash, context.hasher);
+        debug_assert!(replaced.is_none(), "the key was absent");
     }
 
     /// Asks for the lines of the entry that is probably this key's, by its tag alone.
@@ -242,7 +245,7 @@ impl<V: Value + ?Sized> Shard<V> {
     /// since the last call.
     #[inline]
     pub(crate) fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.news)
+        mem::take(&mut self.news)
     }
 
     /// No entry expires before this time.
@@ -306,7 +309,7 @@ impl<V: Value + ?Sized> Shard<V> {
         if let Some(aside) = &mut self.aside
             && aside.expiry.next_deadline != NEVER
         {
-            to.aside().expiry = std::mem::take(&mut aside.expiry);
+            to.aside().expiry = mem::take(&mut aside.expiry);
             self.drop_idle_aside();
         }
     }
@@ -362,6 +365,19 @@ impl<V: Value + ?Sized> Shard<V> {
             assert!(others.is_empty(), "a key is there twice");
         }
     }
+}
+
+/// Puts an entry with another value where `present` is.
+#[inline(never)]
+fn put_anew<V: Value + ?Sized>(
+    present: &mut Entry<V>,
+    key: &Key<'_>,
+    value: V::Source<'_>,
+    context: &mut Context<'_, V>,
+) {
+    let entry = Entry::new(key.bytes, value, NEVER);
+    entry.set_access(present.access());
+    context.dropped.push(Garbage::Entry(mem::replace(present, entry)));
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! `Hints`: where the lines of the tables of a node lie, for who prefetches without the token.
 
-use hashbrown::HashTable;
-
-use crate::shard::Entry;
 use crate::shard::Key;
 use crate::shard::Value;
 use crate::shard::header::zeroed_words;
 use crate::shard::prefetch_read;
+use crate::shard::table::Entries;
 use crate::shard::table::Table;
 use crate::slot::SLOT_COUNT;
 use crate::slot::Slot;
@@ -62,7 +60,7 @@ fn lines_of(control: usize, hash: usize) -> [usize; 2] {
 /// Where the control bytes lie: right behind the elements, which lie there backwards. That is the
 /// layout of the hash table behind its interface, found by where one of its elements lies; should
 /// it change, the wrong lines are asked for.
-fn control_of<V: Value + ?Sized>(entries: &HashTable<Entry<V>>) -> usize {
+fn control_of<V: Value + ?Sized>(entries: &Entries<V>) -> usize {
     let first = entries.iter_buckets().next();
     let element = first.and_then(|bucket| Some((bucket, entries.get_bucket(bucket)?)));
     let Some((bucket, any)) = element else { return 0 };
@@ -75,6 +73,7 @@ fn control_of<V: Value + ?Sized>(entries: &HashTable<Entry<V>>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::Entry;
     use crate::time::NEVER;
 
     #[test]
@@ -82,7 +81,7 @@ mod tests {
     fn the_lines_of_most_keys_are_where_the_hint_says() {
         let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
         let hash_of = |entry: &Entry<[u8]>| hasher.hash_one(entry.key());
-        let mut entries = HashTable::<Entry<[u8]>>::new();
+        let mut entries = Entries::<[u8]>::default();
         for count in 1..=20_000_usize {
             let key = count.to_le_bytes();
             let entry = Entry::new(&key, &b"value"[..], NEVER);
@@ -107,6 +106,6 @@ mod tests {
 
     #[test]
     fn no_table_is_no_hint() {
-        assert_eq!(control_of(&HashTable::<Entry<[u8]>>::new()), 0);
+        assert_eq!(control_of(&Entries::<[u8]>::default()), 0);
     }
 }

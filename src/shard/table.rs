@@ -13,6 +13,7 @@ use crate::shard::KeyHasher;
 use crate::shard::Value;
 use crate::shard::expire::Expiry;
 use crate::shard::key::is_same_key;
+use crate::slab::SlabAllocator;
 use crate::time::NEVER;
 use crate::time::Now;
 
@@ -37,8 +38,11 @@ pub(crate) struct Shard<V: Value + ?Sized> {
 
 /// The entries. Made with the first key.
 pub(crate) struct Table<V: Value + ?Sized> {
-    pub(super) entries: HashTable<Entry<V>>,
+    pub(super) entries: Entries<V>,
 }
+
+/// The hash table; its buckets lie in the slab.
+pub(super) type Entries<V> = HashTable<Entry<V>, SlabAllocator>;
 
 /// What few shards need, made when one does: a move that is open, or an entry with a deadline.
 #[derive(Default)]
@@ -76,7 +80,7 @@ impl<V: Value + ?Sized> Drop for Table<V> {
 
 impl<V: Value + ?Sized> Default for Table<V> {
     fn default() -> Self {
-        Self { entries: HashTable::new() }
+        Self { entries: HashTable::default() }
     }
 }
 

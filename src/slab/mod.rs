@@ -17,6 +17,9 @@ mod list;
 mod model;
 mod pool;
 mod run;
+mod tables;
+
+pub(crate) use crate::slab::tables::SlabAllocator;
 
 use std::alloc;
 use std::alloc::Layout;

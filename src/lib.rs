@@ -111,6 +111,7 @@ pub use node::{
     Holding, MigrateOptions, MovePhase, MoveRecord, Node, SetSlot,
 };
 pub use shard::{CloneValue, Handle, Value};
+pub use slab::slab_bytes;
 pub use slot::{
     SLOT_COUNT, Slot, SlotError, SlotRange, SlotSet, hash_tag, slot_of_pattern, slots_of,
 };

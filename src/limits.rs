@@ -118,10 +118,6 @@ pub const TRACE_HOPS_MAX: usize = 4096;
 /// The largest entry that the slab serves, in bytes; larger ones come from the global allocator.
 pub const SLAB_BYTES_MAX: usize = 4096;
 
-/// In how many stripes the threads of a process share the slab, so that they seldom wait for each
-/// other.
+/// In how many stripes the threads of a process share the slab at most, so that they seldom wait
+/// for each other; twice as many as run at once are enough.
 pub const SLAB_STRIPES: usize = 16;
-
-/// How many chunks of the slab ask for a huge page, at 2 MiB each. A page of its own kind costs the
-/// system up to two mappings, of which Linux allows a process 65530 unless told otherwise.
-pub const SLAB_HUGE_CHUNKS_MAX: usize = 16_384;

@@ -44,7 +44,7 @@ impl Token {
 
     /// Leaves a token that is taken alone for a while, and longer each time: whoever has it mostly
     /// wants it again soon, and works faster when nobody takes its cache lines away to look at
-    /// them. What stays taken is waited for in turn, parked.
+    /// them. What stays taken is waited for as long as it takes, parked in the end.
     #[cold]
     fn lock_taken(&self) {
         for pauses in TOKEN_PAUSES {

@@ -281,7 +281,9 @@ impl<V: Value + ?Sized> Client<V> {
     /// The node that is asked first.
     #[inline]
     pub(crate) fn first_member(&self, slot: Slot) -> &Member<V> {
-        if let Some(only) = self.roster.only() {
+        if self.pinned.is_none()
+            && let Some(only) = self.roster.only()
+        {
             // Whatever the map says, nobody else is there to be asked.
             return only;
         }

@@ -117,7 +117,9 @@ impl<V: Value + ?Sized> Roster<V> {
         (slot, hold): (Slot, Hold<'_, V>),
         operation: O,
     ) -> O::Output {
-        // As `Dropped::after`, but for its closure, into which the operation would be copied.
+        // As `Dropped::after`, but for its closure, into which the operation would be copied. Made
+        // after the token was taken, it is freed after the token all the same: `run_held` gives the
+        // token back on whatever way out, and nothing before it lets go of anything.
         let mut dropped = Dropped::new();
         let now = Now::new(&*self.clock);
         let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };

@@ -41,7 +41,7 @@ impl<V: Value + ?Sized> Dropped<V> {
         let mut dropped = Self::new();
         let result = holds(&mut dropped);
         dropped.free();
-        // Nothing is left in it, which the compiler would look for once more.
+        // Nothing is left in it, for which the compiler would look once more.
         mem::forget(dropped);
         result
     }

@@ -133,12 +133,13 @@ impl ZeroedBytes {
         Self(NonNull::new(bytes).expect("a box is somewhere"))
     }
 
-    /// The first byte from which on everything is aligned for `T`, if that lies in the bytes.
-    fn aligned_for<T>(&self) -> Option<NonNull<T>> {
+    /// The first of `count` aligned `T`, if there is room for all of them.
+    fn aligned_for<T>(&self, count: usize) -> Option<NonNull<T>> {
         let start = self.0.cast::<u8>();
         let padding = start.align_offset(align_of::<T>());
         let inside = NonNull::new(start.as_ptr().wrapping_add(padding))?;
-        (padding < self.0.len()).then(|| inside.cast())
+        let room = self.0.len().checked_sub(padding)?;
+        (count * size_of::<T>() <= room).then(|| inside.cast())
     }
 }
 
@@ -171,7 +172,7 @@ impl<V: Value + ?Sized> Headers<V> {
     pub(crate) fn new() -> Self {
         const { assert!(zeroes_are_vacant::<V>(), "an untouched header is empty") };
         let bytes = ZeroedBytes::new(SLOTS * size_of::<Header<V>>() + align_of::<Header<V>>());
-        let first = bytes.aligned_for().expect("there is room to align a header");
+        let first = bytes.aligned_for(SLOTS).expect("there is room to align a header");
         Self { first, bytes, hints: Hints::default(), values: PhantomData }
     }
 

@@ -126,7 +126,7 @@ impl<V: Value + ?Sized> Shard<V> {
     ) -> Option<&mut Entry<V>> {
         let entries = &mut self.table.as_mut()?.entries;
         let is_meant = |entry: &Entry<V>| {
-            // All of it: the value is wanted next, and its lines would come one after another.
+            // More than the key: the value is wanted next, and its lines would come one by one.
             entry.prefetch();
             is_same_key(entry.key(), key.bytes)
         };
@@ -146,7 +146,7 @@ impl<V: Value + ?Sized> Shard<V> {
     /// [`peek`](Self::peek) for a key whose slot nobody asks for.
     pub(super) fn peek_at(&self, hash: u64, key: &[u8], now: &Now<'_>) -> Option<&Entry<V>> {
         let entries = &self.table.as_ref()?.entries;
-        let found = entries.find(hash, |entry| entry.key() == key)?;
+        let found = entries.find(hash, |entry| is_same_key(entry.key(), key))?;
         (!now.is_past(found.deadline())).then_some(found)
     }
 

@@ -1,10 +1,8 @@
-//! Chunk: the unit that the slab takes from the global allocator, a huge page where there are any.
+//! Chunk: the unit that the slab takes from the system, a huge page where there are any.
 #![expect(unsafe_code, reason = "a chunk describes itself in its own memory")]
 
-use std::alloc::{self, Layout};
 use std::array;
 use std::cell::Cell;
-use std::hint;
 use std::ptr::NonNull;
 
 use crate::slab::list::Linked;
@@ -25,10 +23,7 @@ const HEAD_ROOM_BYTES: usize = 32 << 10;
 /// place would share a few sets of every cache, and push each other out.
 const HEAD_PLACES: usize = HEAD_ROOM_BYTES / size_of::<Chunk>();
 
-const LAYOUT: Layout = match Layout::from_size_align(CHUNK_BYTES, CHUNK_BYTES) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a power of two"),
-};
+const _: () = assert!(size_of::<Chunk>() <= HEAD_ROOM_BYTES, "a head lies in its room");
 
 /// The head of a chunk. Runs have their own rules; the lock of the pool guards the rest.
 #[repr(C, align(64))]
@@ -48,32 +43,22 @@ impl Linked for Chunk {
 }
 
 impl Chunk {
-    /// A new chunk, all of it free; none if there is no memory. Where `huge`, the system is asked
-    /// to give it as one page.
-    pub(super) fn allocate(huge: bool) -> Option<NonNull<Self>> {
-        // SAFETY: the layout has a size.
-        let start = NonNull::new(unsafe { alloc::alloc(LAYOUT) })?;
-        if huge {
-            // Before the first touch, which decides about the kind of page.
-            advise_huge(start);
-        }
+    /// Begins a chunk, all of it free, in address space of a chunk.
+    ///
+    /// # Safety
+    ///
+    /// - `start` is that of a chunk's memory, which may be written, and which nobody else knows of.
+    pub(super) unsafe fn begin(start: NonNull<u8>) -> NonNull<Self> {
         let head = Self::head(start);
         let runs = array::from_fn(|index| Run::new(u8::try_from(index).expect("a few runs")));
         // SAFETY: `head` lies within the new chunk and is aligned for it.
         unsafe { head.write(Self { runs, free: Cell::new(u32::MAX), links: Links::new() }) };
-        Some(head)
+        head
     }
 
-    /// Gives a chunk back.
-    ///
-    /// # Safety
-    ///
-    /// - It came from [`Chunk::allocate`], all of it is free, and nobody knows of it.
-    pub(super) unsafe fn release(chunk: NonNull<Self>) {
-        let start = start_of(chunk);
-        discard(start);
-        // SAFETY: guaranteed by caller: it was allocated with this layout, and is unused.
-        unsafe { alloc::dealloc(start.as_ptr(), LAYOUT) }
+    /// Where the memory of a chunk begins.
+    pub(super) fn start(chunk: NonNull<Self>) -> NonNull<u8> {
+        start_of(chunk)
     }
 
     /// The head of the chunk that lies around `inside`, which may reach all of it.
@@ -114,7 +99,7 @@ impl Chunk {
     ///
     /// # Safety
     ///
-    /// - `chunk` is one, and the caller holds the lock of its pool.
+    /// - `chunk` is one, and the caller holds the lock of its pool, or alone knows of the chunk.
     /// - It has a free run.
     pub(super) unsafe fn take_run(chunk: NonNull<Self>) -> NonNull<Run> {
         // SAFETY: guaranteed by caller.
@@ -158,41 +143,3 @@ const fn head_offset(start: usize) -> usize {
     let spread = ((start / CHUNK_BYTES) as u32).wrapping_mul(0x9E37_79B9);
     (spread >> 16) as usize * HEAD_PLACES / (1 << 16) * size_of::<Chunk>()
 }
-
-/// Has the C library cut chunks out of its heap. Until it has seen a larger piece come and go, it
-/// maps pieces of a chunk's size one by one, each twice as large so as to align it.
-pub(super) fn prepare_allocator() {
-    if cfg!(all(target_os = "linux", target_env = "gnu")) {
-        let larger = Layout::new::<[[u8; CHUNK_BYTES]; 3]>();
-        // SAFETY: the layout has a size. The compiler must not see that nothing is done with it.
-        let piece = hint::black_box(unsafe { alloc::alloc(larger) });
-        if !piece.is_null() {
-            // SAFETY: it was just allocated with this layout.
-            unsafe { alloc::dealloc(piece, larger) };
-        }
-    }
-}
-
-/// Asks for a huge page where the system has them on request. That it says no is no error.
-#[cfg(target_os = "linux")]
-fn advise_huge(start: NonNull<u8>) {
-    // SAFETY: the memory is a whole chunk of ours, and the advice changes nothing that is in it.
-    unsafe { libc::madvise(start.as_ptr().cast(), CHUNK_BYTES, libc::MADV_HUGEPAGE) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise_huge(_: NonNull<u8>) {}
-
-/// Lets the system have the pages back, whether or not the allocator gives it the addresses too.
-#[cfg(target_os = "linux")]
-fn discard(start: NonNull<u8>) {
-    let start = start.as_ptr().cast();
-    // What the allocator notes in a free piece shall not cost a huge page.
-    // SAFETY: the memory is a whole chunk of ours, and the advice changes nothing that is in it.
-    unsafe { libc::madvise(start, CHUNK_BYTES, libc::MADV_NOHUGEPAGE) };
-    // SAFETY: as above, and nothing that is in it is needed any more.
-    unsafe { libc::madvise(start, CHUNK_BYTES, libc::MADV_DONTNEED) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn discard(_: NonNull<u8>) {}

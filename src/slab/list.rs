@@ -27,8 +27,9 @@ pub(super) struct List<T> {
     first: Option<NonNull<T>>,
 }
 
-// SAFETY: a list owns the links of what is listed, and they are reached through it alone.
-unsafe impl<T> Send for List<T> {}
+// SAFETY: a list owns the links of what is listed, and they are reached through it alone; runs and
+// chunks may be reached from any thread.
+unsafe impl<T: Linked> Send for List<T> {}
 
 impl<T: Linked> List<T> {
     pub(super) const fn new() -> Self {
@@ -38,6 +39,12 @@ impl<T: Linked> List<T> {
     #[inline]
     pub(super) fn first(&self) -> Option<NonNull<T>> {
         self.first
+    }
+
+    /// What came before the last.
+    pub(super) fn second(&self) -> Option<NonNull<T>> {
+        // SAFETY: the invariant of `first`.
+        unsafe { self.first?.as_ref() }.links().next.get()
     }
 
     /// Puts something in.

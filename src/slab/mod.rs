@@ -17,6 +17,7 @@ mod list;
 mod model;
 mod pool;
 mod run;
+mod span;
 mod tables;
 
 pub(crate) use crate::slab::tables::SlabAllocator;
@@ -27,6 +28,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use crate::limits::SLAB_STRIPES;
+use crate::slab::chunk::CHUNK_BYTES;
 use crate::slab::chunk::Chunk;
 use crate::slab::class::CLASSES;
 use crate::slab::class::Class;
@@ -36,7 +38,9 @@ use crate::slab::run::Run;
 use crate::sync::AtomicUsize;
 use crate::sync::CachePadded;
 use crate::sync::Mutex;
+use crate::sync::OnceLock;
 use crate::sync::Ordering;
+use crate::sync::parallelism;
 
 static SLAB: Slab = Slab::new();
 
@@ -60,6 +64,25 @@ pub(crate) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
 pub(crate) unsafe fn free(memory: NonNull<u8>, layout: Layout) {
     // SAFETY: guaranteed by caller.
     unsafe { SLAB.free(memory, layout) }
+}
+
+/// The bytes of the chunks in which the entries and the small tables of all clusters of this
+/// process lie, be they used or not: a multiple of 2 MiB, or 0.
+///
+/// On 64-bit Linux the global allocator does not know of them; elsewhere they come from it. They
+/// are resident but for what was not touched of the first one. Takes a lock for a moment.
+///
+/// # Examples
+/// ```
+/// # fn main() -> Result<(), slotkeep::Error> {
+/// let cluster = slotkeep::Cluster::builder().build()?;
+/// cluster.client().set("user:1000", b"Ada")?;
+/// assert_eq!(slotkeep::slab_bytes() % (2 << 20), 0);
+/// # Ok(())
+/// # }
+/// ```
+pub fn slab_bytes() -> usize {
+    SLAB.pool.lock().chunk_count() * CHUNK_BYTES
 }
 
 /// The runs of one class that have room, for the threads of one stripe. A full run is in no bin and
@@ -111,18 +134,54 @@ impl Slab {
         Some(block)
     }
 
-    /// A new run in this bin, which had none.
+    /// Brings a run with room to this bin, which had none: one that another stripe has besides its
+    /// first, so that what one thread loaded and others replace is used again; or a new one.
     #[cold]
     fn add_run(&self, bin: &mut List<Run>, stripe: usize, class: Class) -> Option<NonNull<Run>> {
-        let pointer = self.pool.lock().take()?;
+        let number = u8::try_from(stripe).expect("there are few stripes");
+        let adopted = self.stripes.iter().find_map(|other| {
+            // Not waited for: whoever has it may want a run of this bin. Its own is taken anyway.
+            let mut theirs = other[class.index].try_lock()?;
+            let run = theirs.second()?;
+            // SAFETY: it is in that bin.
+            unsafe { theirs.remove(run) };
+            // SAFETY: what is listed is alive.
+            unsafe { run.as_ref() }.move_to(number);
+            Some(run)
+        });
+        let run = match adopted {
+            Some(run) => run,
+            None => self.new_run(number, class)?,
+        };
+        // SAFETY: a run that left its bin, or a new one, is in no list.
+        unsafe { bin.push(run) };
+        Some(run)
+    }
+
+    /// A run of which nothing is used; none if there is no memory.
+    fn new_run(&self, stripe: u8, class: Class) -> Option<NonNull<Run>> {
+        let pooled = self.pool.lock().take();
+        let pointer = match pooled {
+            Some(run) => run,
+            None => self.run_of_new_chunk()?,
+        };
         // SAFETY: the pool gives runs that are alive, and while this one is out, they are.
         let run = unsafe { pointer.as_ref() };
         let blocks = Chunk::room_of_run(run.index()) / class.bytes;
         let blocks = u16::try_from(blocks).expect("a run has a few thousand words");
-        run.start(u8::try_from(stripe).expect("there are few stripes"), blocks);
-        // SAFETY: a run of the pool is in no list.
-        unsafe { bin.push(pointer) };
+        run.start(stripe, blocks);
         Some(pointer)
+    }
+
+    fn run_of_new_chunk(&self) -> Option<NonNull<Run>> {
+        let memory = self.pool.lock().reserve()?;
+        // SAFETY: it was just reserved for a chunk, by this thread.
+        let chunk = unsafe { Chunk::begin(memory) };
+        // SAFETY: all of the chunk is free, and nobody else knows of it.
+        let run = unsafe { Chunk::take_run(chunk) };
+        // SAFETY: the other runs of the chunk are free, and it is in no list.
+        unsafe { self.pool.lock().add(chunk) };
+        Some(run)
     }
 
     /// Gives memory back.
@@ -139,7 +198,14 @@ impl Slab {
         let pointer = Chunk::run_of(memory);
         // SAFETY: a run lives while one of its blocks is used.
         let run = unsafe { pointer.as_ref() };
-        let mut bin = self.stripes[run.stripe()][class.index].lock();
+        let mut bin = loop {
+            let stripe = run.stripe();
+            let bin = self.stripes[stripe][class.index].lock();
+            // A run that another stripe adopts leaves under the lock of the bin that it was in.
+            if run.stripe() == stripe {
+                break bin;
+            }
+        };
         let was_full = run.is_full();
         // SAFETY: guaranteed by caller: it is a block of this run, whose bin is locked.
         unsafe { run.put(memory) };
@@ -166,8 +232,11 @@ impl Slab {
         // SAFETY: guaranteed by caller.
         let unused = unsafe { self.pool.lock().put(run) };
         if let Some(chunk) = unused {
+            let memory = Chunk::start(chunk);
             // SAFETY: the pool says that all of it is free, and has forgotten it.
-            unsafe { Chunk::release(chunk) };
+            unsafe { span::discard(memory) };
+            // SAFETY: it was just discarded.
+            unsafe { self.pool.lock().release(memory) };
         }
     }
 }
@@ -182,7 +251,10 @@ fn stripe_of_this_thread() -> usize {
     #[cold]
     fn draw() -> u8 {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
-        let stripe = THREADS.fetch_add(1, Ordering::Relaxed) % SLAB_STRIPES + 1;
+        static STRIPES: OnceLock<usize> = OnceLock::new();
+        // More than can run at once would only keep more runs half empty.
+        let stripes = *STRIPES.get_or_init(|| SLAB_STRIPES.min(2 * parallelism()));
+        let stripe = THREADS.fetch_add(1, Ordering::Relaxed) % stripes + 1;
         let stripe = u8::try_from(stripe).expect("there are few stripes");
         STRIPE.set(stripe);
         stripe

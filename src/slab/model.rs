@@ -174,3 +174,54 @@ fn blocks_may_be_given_back_by_any_thread() {
     assert_eq!(SLAB.pool.lock().chunk_count(), 1, "the spare one");
     check_empty(&SLAB);
 }
+
+#[test]
+fn what_one_thread_loaded_and_another_replaces_is_used_again() {
+    static SLAB: Slab = Slab::new();
+    const PIECES: usize = 60_000;
+    let piece = |seed| Piece::new(&SLAB, layout(128, 8), seed);
+    let mut pieces: Vec<_> = (0..PIECES).map(|_| piece(5)).collect();
+    let loaded = SLAB.pool.lock().chunk_count();
+    let replace = move || {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..4 * PIECES {
+            let new = piece(6);
+            std::mem::replace(&mut pieces[random.usize(..PIECES)], new).free(&SLAB);
+        }
+        let chunks = SLAB.pool.lock().chunk_count();
+        assert!(chunks <= loaded + 1, "{chunks} chunks after {loaded}");
+        free_all(&SLAB, pieces);
+    };
+    spawn("server".to_owned(), replace).expect("a thread").join().expect("what it checked holds");
+    check_empty(&SLAB);
+}
+
+#[test]
+fn runs_are_adopted_while_their_blocks_come_back() {
+    const THREADS: u8 = 3;
+    static SLAB: Slab = Slab::new();
+    static SHARED: Mutex<Vec<Piece>> = Mutex::new(Vec::new());
+    let work = |number| {
+        let mut random = fastrand::Rng::with_seed(u64::from(number));
+        for _ in 0..60 {
+            // Full runs of one stripe, whose blocks come back by all threads in any order.
+            let mut pieces: Vec<_> =
+                (0..600).map(|_| Piece::new(&SLAB, layout(1_000, 8), number)).collect();
+            let mut shared = SHARED.lock();
+            pieces.append(&mut shared);
+            random.shuffle(&mut pieces);
+            shared.extend(pieces.drain(..pieces.len() / 2));
+            drop(shared);
+            free_all(&SLAB, pieces);
+        }
+    };
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| spawn(format!("user {number}"), move || work(number)).expect("a thread"))
+        .collect();
+    for thread in threads {
+        thread.join().expect("no block was written to by others");
+    }
+    free_all(&SLAB, SHARED.lock().drain(..));
+    assert_eq!(SLAB.pool.lock().chunk_count(), 1, "the spare one");
+    check_empty(&SLAB);
+}

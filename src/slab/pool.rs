@@ -3,21 +3,22 @@
 
 use std::ptr::NonNull;
 
-use crate::limits::SLAB_HUGE_CHUNKS_MAX;
 use crate::slab::chunk::Chunk;
-use crate::slab::chunk::prepare_allocator;
 use crate::slab::list::List;
 use crate::slab::run::Run;
+use crate::slab::span;
+use crate::slab::span::Spans;
 
 /// What bins take runs from. Lies under a lock, which the holder of a bin's lock may take.
 pub(super) struct Pool {
     /// The chunks of which some runs are free and some are not.
     partial: List<Chunk>,
     /// A chunk that is all free, so that a load that comes and goes asks the system only once.
-    // Invariant: came from `Chunk::allocate`, and nobody else knows of it.
+    // Invariant: nobody else knows of it.
     spare: Option<NonNull<Chunk>>,
     /// How many chunks there are, the spare one included.
     chunk_count: usize,
+    spans: Spans,
 }
 
 // SAFETY: a pool owns its spare chunk.
@@ -25,14 +26,18 @@ unsafe impl Send for Pool {}
 
 impl Pool {
     pub(super) const fn new() -> Self {
-        Self { partial: List::new(), spare: None, chunk_count: 0 }
+        Self { partial: List::new(), spare: None, chunk_count: 0, spans: Spans::new() }
     }
 
-    /// A run that nobody uses; none if there is no memory.
+    /// A run that nobody uses, if a chunk has one.
     pub(super) fn take(&mut self) -> Option<NonNull<Run>> {
-        let chunk = match self.partial.first() {
-            Some(chunk) => chunk,
-            None => self.add_chunk()?,
+        let chunk = if let Some(chunk) = self.partial.first() {
+            chunk
+        } else {
+            let spare = self.spare.take()?;
+            // SAFETY: the spare chunk is in no list.
+            unsafe { self.partial.push(spare) };
+            spare
         };
         // SAFETY: a chunk of the list has a free run, and `&mut self` stands for the lock.
         let run = unsafe { Chunk::take_run(chunk) };
@@ -44,7 +49,8 @@ impl Pool {
         Some(run)
     }
 
-    /// Takes a run back. What it returns is a chunk to be released once the lock is given back.
+    /// Takes a run back. What it returns is a chunk that it has
+    /// forgotten, to be discarded without the lock, and released.
     ///
     /// # Safety
     ///
@@ -69,35 +75,43 @@ impl Pool {
             self.spare = Some(pointer);
             return None;
         }
-        self.chunk_count -= 1;
         Some(pointer)
     }
 
     /// How many chunks there are.
-    #[cfg(all(test, not(slotkeep_plain_alloc)))]
     pub(super) fn chunk_count(&self) -> usize {
         self.chunk_count
     }
 
-    /// The spare chunk or a new one, put into the list.
-    #[cold]
-    fn add_chunk(&mut self) -> Option<NonNull<Chunk>> {
-        let chunk = if let Some(spare) = self.spare.take() { spare } else { self.new_chunk()? };
-        // SAFETY: neither the spare chunk nor a new one is in a list.
-        unsafe { self.partial.push(chunk) };
-        Some(chunk)
-    }
-
-    /// A chunk of the allocator's.
-    fn new_chunk(&mut self) -> Option<NonNull<Chunk>> {
-        if self.chunk_count == 0 {
-            prepare_allocator();
-        }
+    /// Memory for another chunk; none if there is none. It is first touched by who begins the
+    /// chunk, without the lock: the system clears all of it then.
+    pub(super) fn reserve(&mut self) -> Option<NonNull<u8>> {
+        let memory = self.spans.take()?;
         // The first chunk of a process stays in small pages, of which only those that are used take
         // memory: a small engine does not need 2 MiB.
-        let huge = (1..=SLAB_HUGE_CHUNKS_MAX).contains(&self.chunk_count);
-        let chunk = Chunk::allocate(huge)?;
+        span::advise(memory, self.chunk_count != 0);
         self.chunk_count += 1;
-        Some(chunk)
+        Some(memory)
+    }
+
+    /// Takes a chunk that was begun in reserved memory.
+    ///
+    /// # Safety
+    ///
+    /// - It has a free run, and is in no list.
+    pub(super) unsafe fn add(&mut self, chunk: NonNull<Chunk>) {
+        // SAFETY: guaranteed by caller.
+        unsafe { self.partial.push(chunk) };
+    }
+
+    /// Takes the memory of a chunk back.
+    ///
+    /// # Safety
+    ///
+    /// - It came from [`Pool::reserve`], it was discarded, and nobody knows of it.
+    pub(super) unsafe fn release(&mut self, memory: NonNull<u8>) {
+        // SAFETY: guaranteed by caller.
+        unsafe { self.spans.put(memory) };
+        self.chunk_count -= 1;
     }
 }

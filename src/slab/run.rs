@@ -15,11 +15,12 @@ struct Block {
     next: Option<NonNull<Block>>,
 }
 
-/// What describes a run; it lies in the head of the run's chunk, two in a cache line.
+/// What describes a run; it lies in the head of the run's chunk, in a cache line of its own,
+/// because neighbours may be different threads'.
 ///
 /// A run is given out by the pool, belongs to one bin while any of its blocks is used, and goes
 /// back. The lock of that bin guards all but `stripe` and `index`.
-#[repr(C)]
+#[repr(C, align(64))]
 pub(super) struct Run {
     /// Blocks that came back.
     free: Cell<Option<NonNull<Block>>>,
@@ -29,15 +30,14 @@ pub(super) struct Run {
     fresh: Cell<u16>,
     /// How many blocks are given out.
     used: Cell<u16>,
-    /// Which stripe the run belongs to. Written only while no block is given out.
+    /// Which stripe the run belongs to. Written under the lock of the bin that it leaves, if it is
+    /// in one, so that who holds that lock can rely on it.
     ///
-    /// Relaxed throughout: who gives a block back had it from somebody who read it after that.
+    /// Relaxed throughout: it is read again under the lock.
     stripe: AtomicU8,
     /// Which run of its chunk this is; fixed.
     index: u8,
 }
-
-const _: () = assert!(size_of::<Run>() <= 32);
 
 impl Linked for Run {
     fn links(&self) -> &Links<Self> {
@@ -62,6 +62,11 @@ impl Run {
         self.stripe.store(stripe, Ordering::Relaxed);
         self.free.set(None);
         self.fresh.set(blocks);
+    }
+
+    /// Notes that the run goes to the bin of another stripe. The caller holds the locks of both.
+    pub(super) fn move_to(&self, stripe: u8) {
+        self.stripe.store(stripe, Ordering::Relaxed);
     }
 
     #[inline]

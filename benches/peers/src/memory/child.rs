@@ -122,13 +122,18 @@ fn weigh<S: Store>(entries: u32, make: impl FnOnce() -> S) -> Weight {
     heap::count();
     let resident_before = resident();
     let store = make();
-    let (empty_heap, empty_resident) = (float(heap::bytes()), resident() - resident_before);
+    let (empty_heap, empty_resident) = (float(taken()), resident() - resident_before);
     fill(&store, (0..entries).map(Step::fill));
-    let (heap, resident) = (float(heap::bytes()), resident() - resident_before);
+    let (heap, resident) = (float(taken()), resident() - resident_before);
     let start = now();
     drop(store);
     let drop_seconds = (now() - start).as_secs_f64();
     Weight { heap, resident, empty_heap, empty_resident, drop_seconds }
+}
+
+/// What is taken of the heap, and of the slab beside it in which our entries lie.
+fn taken() -> usize {
+    heap::bytes() + slotkeep::slab_bytes()
 }
 
 /// What the system counts as this process's memory.

@@ -1,9 +1,11 @@
 //! `cargo peers`: the same work in several ways, ours and published rivals', as ratios against
 //! demands.
 
+mod cache;
 mod clients;
 mod command;
 mod engine;
+mod gap;
 mod heap;
 mod load;
 mod machine;
@@ -43,6 +45,8 @@ enum Command {
     Memory(memory::Options),
     /// The six mixes of YCSB, on ours and on published maps and caches.
     Ycsb(ycsb::Options),
+    /// What bounded caches find, on traces of real systems and on generated ones.
+    Cache(cache::Options),
 }
 
 /// What ends a run that could not be made; 1 is a goal that is SHORT.
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Engine(options) => engine::run(&options),
         Command::Memory(options) => memory::run(&options),
         Command::Ycsb(options) => ycsb::run(&options),
+        Command::Cache(options) => cache::run(&options),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

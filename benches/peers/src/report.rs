@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::json;
 
+use crate::gap::Gap;
 use crate::measure::Spread;
 
 /// What a figure counts.
@@ -20,6 +21,8 @@ pub enum Unit {
     Bytes,
     /// Seconds.
     Seconds,
+    /// Hundredths of a whole.
+    Percent,
 }
 
 impl Unit {
@@ -31,6 +34,7 @@ impl Unit {
             Self::Bytes if figure >= 1e5 => format!("{:.2} MiB", figure / f64::from(1 << 20)),
             Self::Bytes => format!("{figure:.1} B"),
             Self::Seconds => format!("{figure:.3} s"),
+            Self::Percent => format!("{figure:.2} %"),
         }
     }
 }
@@ -286,6 +290,8 @@ impl fmt::Display for Table {
 pub enum Entry {
     /// A goal that was measured.
     Line(Box<Line>),
+    /// A goal in points, which comes out the same in every run.
+    Gap(Gap),
     /// Figures of all contestants.
     Table(Table),
     /// A goal that this machine cannot answer.
@@ -300,7 +306,11 @@ pub enum Entry {
 impl Entry {
     /// Whether the entry is a goal that was missed beyond noise.
     pub fn is_short(&self) -> bool {
-        matches!(self, Self::Line(line) if line.is_short())
+        match self {
+            Self::Line(line) => line.is_short(),
+            Self::Gap(gap) => gap.verdict() == Verdict::Short,
+            Self::Table(_) | Self::Skip { .. } => false,
+        }
     }
 
     /// Whether the entry is a goal that was missed beyond noise, and was measured once more.
@@ -311,6 +321,7 @@ impl Entry {
     fn to_json(&self) -> Value {
         match self {
             Self::Line(line) => json!(line),
+            Self::Gap(gap) => gap.to_json(),
             Self::Table(table) => json!(table),
             Self::Skip { id, reason } => json!({ "id": id, "verdict": "skip", "reason": reason }),
         }
@@ -321,6 +332,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => line.fmt(f),
+            Self::Gap(gap) => gap.fmt(f),
             Self::Table(table) => table.fmt(f),
             Self::Skip { id, reason } => write!(f, "{id:<4} skip: {reason}"),
         }

@@ -25,9 +25,12 @@ const NAMES: i32 = 150;
 const FIGURES: i32 = 90;
 const MARGIN: i32 = 12;
 
-const OURS: RGBColor = RGBColor(200, 60, 40);
+/// The color of ours.
+pub const OURS: RGBColor = RGBColor(200, 60, 40);
 const RIVAL: RGBColor = RGBColor(90, 125, 170);
-const INK: RGBColor = RGBColor(40, 40, 40);
+
+/// The color of text.
+pub const INK: RGBColor = RGBColor(40, 40, 40);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -110,8 +113,9 @@ fn length(unit: Unit, figure: f64) -> f64 {
     }
 }
 
+/// A length within a panel.
 #[expect(clippy::cast_possible_truncation, reason = "at most the width of a panel")]
-fn pixels(length: f64) -> i32 {
+pub fn pixels(length: f64) -> i32 {
     length.round() as i32
 }
 

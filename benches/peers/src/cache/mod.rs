@@ -6,6 +6,7 @@
 
 mod contender;
 mod contest;
+mod curves;
 mod generate;
 mod goals;
 mod judge;
@@ -40,6 +41,9 @@ pub struct Options {
     /// the key and perhaps the entry's weight. Without it only generated ones are played.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
+    /// Draw the curves of hit ratios over sizes to this file, as SVG.
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
     /// Play only these traces, by name.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     trace: Vec<String>,
@@ -86,6 +90,9 @@ pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let played = &outcome;
     let goals = GOALS.map(|(id, tell)| (id, move || tell(played)));
     let mut entries = options.flags.entries(goals)?;
+    if let Some(path) = &options.plot {
+        curves::draw(path, played)?;
+    }
     entries.extend(goals::table_of_each_size(&outcome));
     options.flags.close(&machine::to_json(&PACKAGES), &entries)
 }

@@ -41,35 +41,35 @@ pub struct Contender {
     pub is_seeded: bool,
     /// An empty cache of such bounds, and where it hashes, with hashes by this seed. Only the
     /// optimum looks at the order of the trace.
-    pub fresh: fn(&Trace, Room, u64) -> Box<dyn Cache>,
+    pub fresh: Fresh,
 }
 
 /// All, in the order of the columns. Ours joins as its first line.
-pub const CONTENDERS: [Contender; 6] = [
-    rival("moka", true, |trace, room, seed| Box::new(rivals::Moka::new(trace, room, seed))),
-    rival("quick_cache", true, |_, room, seed| Box::new(rivals::Quick::new(room, seed))),
-    rival("LRU", false, |trace, room, _| Box::new(order::Order::of_use(trace, room))),
-    rival("FIFO", false, |trace, room, _| Box::new(order::Order::of_insertion(trace, room))),
-    Contender {
-        name: "Belady",
-        role: Role::Optimum,
-        is_seeded: false,
-        fresh: |trace, room, _| Box::new(belady::Belady::new(trace, room)),
-    },
-    Contender {
-        name: "design A",
-        role: Role::Draft,
-        is_seeded: false,
-        fresh: |trace, room, _| Box::new(hand::Hand::new(trace, room)),
-    },
+pub const CONTENDERS: [Contender; 7] = [
+    seeded("moka", |trace, room, seed| Box::new(rivals::Moka::new(trace, room, seed))),
+    seeded("quick_cache", |_, room, seed| Box::new(rivals::Quick::new(room, seed))),
+    plain("LRU", Role::Rival, |trace, room, _| Box::new(order::Order::of_use(trace, room))),
+    plain("FIFO", Role::Rival, |trace, room, _| Box::new(order::Order::of_insertion(trace, room))),
+    plain("Belady", Role::Optimum, |trace, room, _| Box::new(belady::Belady::new(trace, room))),
+    plain("design A", Role::Draft, |trace, room, _| {
+        Box::new(hand::Hand::new(hand::Rules::PLAIN, trace, room))
+    }),
+    plain("A, mended", Role::Draft, |trace, room, _| {
+        Box::new(hand::Hand::new(hand::Rules::MENDED, trace, room))
+    }),
 ];
 
-const fn rival(
-    name: &'static str,
-    is_seeded: bool,
-    fresh: fn(&Trace, Room, u64) -> Box<dyn Cache>,
-) -> Contender {
-    Contender { name, role: Role::Rival, is_seeded, fresh }
+/// Makes an empty cache.
+type Fresh = fn(&Trace, Room, u64) -> Box<dyn Cache>;
+
+/// A rival that hashes its keys.
+const fn seeded(name: &'static str, fresh: Fresh) -> Contender {
+    Contender { name, role: Role::Rival, is_seeded: true, fresh }
+}
+
+/// One whose hits depend on no hash but what is fixed.
+const fn plain(name: &'static str, role: Role, fresh: Fresh) -> Contender {
+    Contender { name, role, is_seeded: false, fresh }
 }
 
 /// How much of a trace was found, in percent.

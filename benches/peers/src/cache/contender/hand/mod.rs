@@ -7,18 +7,26 @@
 //! - A key that the ghost remembers enters main at once, and so does every new one until something
 //!   is evicted for the first time, as far as main has room: what a loop needs.
 //!
+//!
+//! The mended design differs by two [`Rules`]: what is promoted takes its marks along but one, and
+//! when the marks of main are mostly stale, as after a change of phase, stale entries go at once
+//! and before those of the window.
+//!
 //! One thread and no engine: what is measured here is the design alone.
 
 mod ghost;
 mod slots;
+mod stale;
 
 use std::collections::VecDeque;
+use std::mem;
 
 use slotkeep::Slot;
 
 use crate::cache::contender::Cache;
 use crate::cache::contender::hand::ghost::Ghost;
 use crate::cache::contender::hand::slots::Slots;
+use crate::cache::contender::hand::stale::Staleness;
 use crate::cache::trace::Access;
 use crate::cache::trace::Room;
 use crate::cache::trace::Trace;
@@ -32,9 +40,31 @@ const MARKS_MAX: u8 = 3;
 /// Fingerprints of the ghost for every two entries of the room.
 const GHOSTS_FOR_TWO: usize = 3;
 
+/// Where the stale ones of main go first, they do so down to this percentage of the room.
+const STALE_MAIN_PERCENT: u64 = 50;
+
+/// What the two designs differ in.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// A promoted entry keeps all its marks but one: hits in the window count as those in main do.
+    keeps_marks: bool,
+    /// When most marks that the hand meets are stale, it evicts stale entries in spite of them, and
+    /// the window grows as they go.
+    drops_stale: bool,
+}
+
+impl Rules {
+    /// Design A as it was found.
+    pub const PLAIN: Self = Self { keeps_marks: false, drops_stale: false };
+
+    /// Design A with both weak spots mended.
+    pub const MENDED: Self = Self { keeps_marks: true, drops_stale: true };
+}
+
 /// A cache of design A.
 #[derive(Debug)]
 pub struct Hand {
+    rules: Rules,
     /// By key number.
     entries: Vec<Entry>,
     slots: Slots,
@@ -44,6 +74,7 @@ pub struct Hand {
     window_weight: u64,
     main_weight: u64,
     has_evicted: bool,
+    staleness: Staleness,
 }
 
 /// What the header of an entry would hold.
@@ -53,6 +84,8 @@ struct Entry {
     slot: Slot,
     weight: u64,
     marks: u8,
+    /// Whether it was hit since the hand met it.
+    is_fresh: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +97,11 @@ enum Place {
 
 impl Hand {
     /// An empty one.
-    pub fn new(trace: &Trace, room: Room) -> Self {
-        let absent = Entry { place: Place::Absent, slot: Slot::MIN, weight: 0, marks: 0 };
+    pub fn new(rules: Rules, trace: &Trace, room: Room) -> Self {
+        let (place, slot) = (Place::Absent, Slot::MIN);
+        let absent = Entry { place, slot, weight: 0, marks: 0, is_fresh: false };
         Self {
+            rules,
             entries: vec![absent; trace.distinct()],
             slots: Slots::new(),
             window: VecDeque::new(),
@@ -75,6 +110,7 @@ impl Hand {
             window_weight: 0,
             main_weight: 0,
             has_evicted: false,
+            staleness: Staleness::default(),
         }
     }
 
@@ -94,8 +130,9 @@ impl Hand {
         let entering = if place == Place::Window { weight } else { 0 };
         while self.window_weight + self.main_weight + weight > self.room {
             self.has_evicted = true;
-            let is_window_full = (self.window_weight + entering) * 100 > self.room * WINDOW_PERCENT;
-            if self.main_weight == 0 || is_window_full && !self.window.is_empty() {
+            let is_full = (self.window_weight + entering) * 100 > self.room * WINDOW_PERCENT;
+            if self.main_weight == 0 || is_full && !self.window.is_empty() && !self.is_main_stale()
+            {
                 self.pop_window();
             } else {
                 self.turn_hand();
@@ -103,35 +140,48 @@ impl Hand {
         }
     }
 
+    /// Whether main has to give way: most of its marks are stale, and it is large enough.
+    fn is_main_stale(&self) -> bool {
+        let is_large = self.main_weight * 100 > self.room * STALE_MAIN_PERCENT;
+        self.rules.drops_stale && is_large && self.staleness.prevails()
+    }
+
     /// Decides about the entry at the head of the window.
     fn pop_window(&mut self) {
+        let keeps_marks = self.rules.keeps_marks;
         let number = self.window.pop_front().expect("the window weighs something");
         let entry = self.entry(number);
-        let Entry { weight, marks, .. } = *entry;
-        if marks > 0 {
-            (entry.place, entry.marks) = (Place::Main, 0);
-        }
-        self.window_weight -= weight;
-        if marks > 0 {
+        let weight = entry.weight;
+        if let Some(kept) = entry.marks.checked_sub(1) {
+            entry.place = Place::Main;
+            entry.marks = if keeps_marks { kept } else { 0 };
             self.main_weight += weight;
         } else {
             self.evict(number);
             self.ghost.remember(hash(number));
         }
+        self.window_weight -= weight;
     }
 
     /// Decides about the next main entry.
     fn turn_hand(&mut self) {
         let number = self.slots.turn().expect("main weighs something");
-        let entry = self.entry(number);
+        let entry = &mut self.entries[number as usize];
         if entry.place != Place::Main {
             return;
         }
-        if let Some(fewer) = entry.marks.checked_sub(1) {
-            entry.marks = fewer;
-        } else {
+        let Some(fewer) = entry.marks.checked_sub(1) else {
             self.main_weight -= entry.weight;
             self.evict(number);
+            return;
+        };
+        let is_stale = !mem::take(&mut entry.is_fresh);
+        self.staleness.count(is_stale);
+        if is_stale && self.rules.drops_stale && self.staleness.prevails() {
+            self.main_weight -= entry.weight;
+            self.evict(number);
+        } else {
+            entry.marks = fewer;
         }
     }
 
@@ -144,7 +194,8 @@ impl Hand {
 
     fn insert(&mut self, access: Access<'_>, place: Place) {
         let slot = Slot::of(access.key);
-        *self.entry(access.number) = Entry { place, slot, weight: access.weight, marks: 0 };
+        let weight = access.weight;
+        *self.entry(access.number) = Entry { place, slot, weight, marks: 0, is_fresh: false };
         self.slots.insert(slot, access.number);
         if place == Place::Window {
             self.window.push_back(access.number);
@@ -160,6 +211,7 @@ impl Cache for Hand {
         let entry = self.entry(access.number);
         if entry.place != Place::Absent {
             entry.marks = (entry.marks + 1).min(MARKS_MAX);
+            entry.is_fresh = true;
             return true;
         }
         if access.weight <= self.room {
@@ -177,4 +229,99 @@ fn hash(number: u32) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::contender::play;
+    use crate::cache::contender::tests::room;
+    use crate::cache::contender::tests::small;
+    use crate::cache::generate;
+    use crate::cache::generate::Scale;
+    use crate::cache::trace::Recorder;
+    use crate::random::Random;
+
+    const BOTH: [Rules; 2] = [Rules::PLAIN, Rules::MENDED];
+
+    /// The sums and the slots are those of the entries, and all of it fits.
+    #[track_caller]
+    fn check_sums(cache: &Hand) {
+        let weight_in = |place: Place| {
+            let entries = cache.entries.iter().filter(|entry| entry.place == place);
+            entries.map(|entry| entry.weight).sum::<u64>()
+        };
+        assert_eq!(cache.window_weight, weight_in(Place::Window), "{cache:?}");
+        assert_eq!(cache.main_weight, weight_in(Place::Main), "{cache:?}");
+        assert!(cache.window_weight + cache.main_weight <= cache.room, "{cache:?}");
+        let held = cache.entries.iter().filter(|entry| entry.place != Place::Absent).count();
+        assert_eq!(cache.slots.len(), held, "{cache:?}");
+    }
+
+    #[test]
+    fn sums_fit_and_agree_with_the_entries_after_every_access() {
+        let mut random = Random::new();
+        for round in 0..100 {
+            let trace = small(&mut random, round % 2 == 0);
+            let mut cache = Hand::new(BOTH[round / 2 % 2], &trace, room(1 + round as u64 % 9));
+            for access in trace.accesses() {
+                cache.access(access);
+                check_sums(&cache);
+            }
+        }
+    }
+
+    /// Plays keys on a cache for 40 entries: 38 fill main, the window has room for two.
+    fn played(rules: Rules, keys: impl IntoIterator<Item = u32>) -> (Trace, Hand) {
+        let mut recorder = Recorder::new("a test");
+        keys.into_iter().for_each(|key| recorder.access(&key.to_string()));
+        let trace = recorder.finish();
+        let mut cache = Hand::new(rules, &trace, room(40));
+        trace.accesses().for_each(|access| {
+            cache.access(access);
+        });
+        (trace, cache)
+    }
+
+    #[track_caller]
+    fn check_place(rules: Rules, keys: impl IntoIterator<Item = u32>, key: &str, place: Place) {
+        let (trace, cache) = played(rules, keys);
+        let access = trace.accesses().find(|access| access.key == key).expect("a key of it");
+        assert_eq!(cache.entries[access.number as usize].place, place, "{cache:?}");
+    }
+
+    #[test]
+    fn new_keys_fill_main_first_and_then_pass_through_the_window() {
+        for rules in BOTH {
+            check_place(rules, 0..38, "37", Place::Main);
+            check_place(rules, 0..39, "38", Place::Window);
+            check_place(rules, 0..41, "38", Place::Absent);
+            check_place(rules, 0..200, "37", Place::Main);
+        }
+    }
+
+    #[test]
+    fn a_hit_in_the_window_and_a_return_from_the_ghost_lead_to_main() {
+        for rules in BOTH {
+            check_place(rules, (0..39).chain([38]).chain(39..50), "38", Place::Main);
+            check_place(rules, (0..45).chain([38]), "38", Place::Main);
+        }
+    }
+
+    #[test]
+    fn a_promoted_entry_keeps_its_marks_but_one_where_the_rules_say_so() {
+        for (rules, kept) in [(Rules::PLAIN, 0), (Rules::MENDED, 2)] {
+            let (_, cache) = played(rules, (0..39).chain([38; 3]).chain(39..42));
+            let entry = &cache.entries[38];
+            assert_eq!((entry.place, entry.marks), (Place::Main, kept));
+        }
+    }
+
+    #[test]
+    fn after_a_change_of_phase_the_mended_design_finds_more() {
+        let trace = generate::trace("phase", Scale::QUICK).expect("a known name");
+        let found =
+            BOTH.map(|rules| play(&trace, &mut Hand::new(rules, &trace, trace.room(25))).objects);
+        assert!(found[1] > found[0] + 0.5, "{found:?}");
+    }
 }

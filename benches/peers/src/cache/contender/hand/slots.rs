@@ -19,6 +19,12 @@ impl Slots {
         Self { shards: vec![Vec::new(); SLOT_COUNT.into()], entry_count: 0, slot: 0, place: 0 }
     }
 
+    /// How many entries there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(Vec::len).sum()
+    }
+
     /// Puts an entry to the end of its slot.
     pub fn insert(&mut self, slot: Slot, entry: u32) {
         self.shards[slot.index()].push(entry);

@@ -7,7 +7,6 @@
 //! - A key that the ghost remembers enters main at once, and so does every new one until something
 //!   is evicted for the first time, as far as main has room: what a loop needs.
 //!
-//!
 //! The mended design differs by two [`Rules`]: what is promoted takes its marks along but one, and
 //! when the marks of main are mostly stale, as after a change of phase, stale entries go at once
 //! and before those of the window.

@@ -225,3 +225,30 @@ fn runs_are_adopted_while_their_blocks_come_back() {
     assert_eq!(SLAB.pool.lock().chunk_count(), 1, "the spare one");
     check_empty(&SLAB);
 }
+
+#[test]
+fn a_block_goes_to_the_bin_that_its_run_has_moved_to_meanwhile() {
+    static SLAB: Slab = Slab::new();
+    let class = Class::of(layout(1_000, 8)).expect("it is served");
+    for _ in 0..50 {
+        let piece = Piece::new(&SLAB, layout(1_000, 8), 7);
+        let run = Chunk::run_of(piece.memory);
+        // SAFETY: a run lives while one of its blocks is used.
+        let stripe = unsafe { run.as_ref() }.stripe();
+        let other = (stripe + 1) % SLAB_STRIPES;
+        let mut left = SLAB.stripes[stripe][class.index].lock();
+        let thread = spawn("user".to_owned(), move || piece.free(&SLAB)).expect("a thread");
+        // Mostly it waits for the lock by then, which it looked up before.
+        (0..1_000).for_each(|_| std::thread::yield_now());
+        let mut joined = SLAB.stripes[other][class.index].lock();
+        // SAFETY: it has room, so that it is in the bin that it leaves.
+        unsafe { left.remove(run) };
+        // SAFETY: as above, a block of it is still used.
+        unsafe { run.as_ref() }.move_to(u8::try_from(other).expect("there are few stripes"));
+        // SAFETY: it just left the one list that it was in.
+        unsafe { joined.push(run) };
+        drop((left, joined));
+        thread.join().expect("nothing was written to");
+        check_empty(&SLAB);
+    }
+}

@@ -108,10 +108,33 @@ impl Rounds {
 }
 
 /// Times the contestants against each other.
-pub fn contest(plan: Plan, mut contestants: Vec<Contestant<'_>>) -> Rounds {
+pub fn contest(plan: Plan, contestants: Vec<Contestant<'_>>) -> Rounds {
+    let mut contestants = Some(contestants);
+    hold(plan, |_| contestants.take())
+}
+
+/// [`contest`] of contestants that are made anew every `stay` rounds: each time the same ones at
+/// the same work, but for where in memory they do it.
+pub fn contest_anew<'a>(
+    plan: Plan,
+    stay: usize,
+    mut make: impl FnMut() -> Vec<Contestant<'a>>,
+) -> Rounds {
+    hold(plan, |round| round.is_multiple_of(stay).then(&mut make))
+}
+
+/// Times the contestants that there are before the first round, or who takes their places before a
+/// later one.
+fn hold<'a>(plan: Plan, mut relieve: impl FnMut(usize) -> Option<Vec<Contestant<'a>>>) -> Rounds {
+    let mut contestants = relieve(0).expect("a contest begins with contestants");
     let passes: Vec<_> = contestants.iter_mut().map(|one| one.calibrate(plan.sample)).collect();
     let mut figures = vec![Vec::with_capacity(plan.rounds); contestants.len()];
     for round in 0..=plan.rounds {
+        if round > 0
+            && let Some(others) = relieve(round)
+        {
+            contestants = others;
+        }
         let best = one_round(plan, round, &mut contestants, &passes);
         // The first round still pays for cold caches and clocks.
         if round == 0 {

@@ -74,8 +74,9 @@ impl Run {
 
     fn with_stride(len: usize, stride: usize) -> Self {
         let count = (RUN_BYTES / stride).clamp(1, RUN_KEYS);
-        let bytes = noise(LINE_BYTES + count * stride);
+        let mut bytes = vec![0; LINE_BYTES + count * stride];
         let start = bytes.as_ptr().align_offset(LINE_BYTES);
+        bytes[start..][..count * stride].copy_from_slice(&noise(count * stride));
         Self { bytes, start, stride, len }
     }
 

@@ -4,6 +4,7 @@ mod floors;
 mod goals;
 mod keys;
 mod pages;
+mod places;
 mod rivals;
 mod table;
 mod work;

@@ -5,8 +5,9 @@ use slotkeep::crc16::crc16;
 use crate::measure::Contestant;
 use crate::measure::Plan;
 use crate::measure::Rounds;
-use crate::measure::contest;
 use crate::slot::keys::Run;
+use crate::slot::places::contest;
+use crate::slot::places::laid;
 use crate::slot::rivals;
 use crate::slot::rivals::PUBLISHED;
 use crate::slot::work::calls;
@@ -20,19 +21,20 @@ pub fn print(plan: Plan) {
     println!("Throughput, nanoseconds a call:\n");
     print_heading();
     for len in LENGTHS {
-        let run = Run::of(len);
-        let keys = run.views();
-        let mut contestants = vec![calls("ours", &keys, crc16)];
-        contestants.extend(rivals().map(|rival| calls(rival.name, &keys, rival.of)));
-        print_row(plan, len, contestants);
+        print_row(plan, len, || {
+            let keys = laid(laid(Run::of(len)).views());
+            let rivals = rivals().map(|rival| calls(rival.name, keys, rival.of));
+            [calls("ours", keys, crc16)].into_iter().chain(rivals).collect()
+        });
     }
     println!("\nChained latency, nanoseconds a call:\n");
     print_heading();
     for len in LENGTHS {
-        let run = Run::of(len);
-        let mut contestants = vec![chained_run("ours", &run, crc16)];
-        contestants.extend(rivals().map(|rival| chained_run(rival.name, &run, rival.of)));
-        print_row(plan, len, contestants);
+        print_row(plan, len, || {
+            let run = laid(Run::of(len));
+            let rivals = rivals().map(|rival| chained_run(rival.name, run, rival.of));
+            [chained_run("ours", run, crc16)].into_iter().chain(rivals).collect()
+        });
     }
 }
 
@@ -47,8 +49,8 @@ fn print_heading() {
     println!("|---:|---:|---:|---:|:---|");
 }
 
-fn print_row(plan: Plan, len: usize, contestants: Vec<Contestant<'_>>) {
-    let rounds = contest(plan, contestants);
+fn print_row(plan: Plan, len: usize, lay: impl FnMut() -> Vec<Contestant<'static>>) {
+    let rounds = contest(plan, lay);
     let ours = rounds.median(0);
     let best = rounds.best_after(2);
     println!(

@@ -6,11 +6,12 @@
 use slotkeep::crc16::crc16;
 
 use crate::measure::Plan;
-use crate::measure::contest;
 use crate::report::Bound::AtLeast;
 use crate::report::Goal;
 use crate::report::Line;
 use crate::slot::keys::Run;
+use crate::slot::places::contest;
+use crate::slot::places::laid;
 use crate::slot::rivals::CRC16;
 use crate::slot::work::Evictor;
 use crate::slot::work::cold;
@@ -25,16 +26,16 @@ pub fn lines(plan: Plan) -> Vec<Line> {
 }
 
 fn line(plan: Plan, id: &'static str, len: usize) -> Line {
-    let run = Run::of(len);
-    // A handful of keys: a pass of a few walks is still a short sample.
-    let keys = &run.views()[..32];
-    let evictor = Evictor::new();
-    let contestants = vec![
-        cold("the walk", keys, &evictor, |_| 0),
-        cold("ours", keys, &evictor, crc16),
-        cold(CRC16.name, keys, &evictor, CRC16.of),
-    ];
-    let rounds = contest(patient(plan), contestants);
+    let rounds = contest(patient(plan), || {
+        // A handful of keys: a pass of a few walks is still a short sample.
+        let keys = &laid(laid(Run::of(len)).views())[..32];
+        let evictor = laid(Evictor::new());
+        vec![
+            cold("the walk", keys, evictor, |_| 0),
+            cold("ours", keys, evictor, crc16),
+            cold(CRC16.name, keys, evictor, CRC16.of),
+        ]
+    });
     let walk = rounds.of(0);
     let above = |costs: &[f64]| -> Vec<f64> {
         costs.iter().zip(walk).map(|(cost, walk)| (cost - walk).max(LEAST_NS)).collect()

@@ -2,16 +2,16 @@
 
 use slotkeep::crc16::crc16;
 
-use crate::measure::Contestant;
 use crate::measure::Plan;
-use crate::measure::contest;
 use crate::report::Bound::AtLeast;
 use crate::report::Goal;
 use crate::report::Line;
 use crate::slot::floors;
 use crate::slot::keys::Run;
+use crate::slot::places::contest;
+use crate::slot::places::laid;
 use crate::slot::rivals::CRC_FAST;
-use crate::slot::rivals::Function;
+use crate::slot::rivals::Rival;
 use crate::slot::work::calls;
 
 const KIB: usize = 1024;
@@ -21,11 +21,11 @@ const MIB: usize = 1024 * KIB;
 pub fn messages(plan: Plan) -> Vec<Line> {
     let anywhere = [(128, "9a", 6.0), (KIB, "9b", 4.0)].map(|(len, id, demand)| {
         let goal = Goal::free(id, format!("crc16 of {len} B")).demand(AtLeast(demand));
-        against(plan, &Run::of(len), CRC_FAST.name, CRC_FAST.of, goal)
+        against(plan, || Run::of(len), CRC_FAST, goal)
     });
     let aligned = [(128, "9c"), (KIB, "9d")].map(|(len, id)| {
         let goal = Goal::free(id, format!("crc16 of {len} B, aligned to 64"));
-        against(plan, &Run::aligned(len), CRC_FAST.name, CRC_FAST.of, goal)
+        against(plan, || Run::aligned(len), CRC_FAST, goal)
     });
     anywhere.into_iter().chain(aligned).collect()
 }
@@ -37,26 +37,28 @@ pub fn buffers(plan: Plan) -> Vec<Line> {
         (64 * KIB, Goal::free("10b", "crc16 of 64 KiB").demand(AtLeast(2.0))),
         (MIB, Goal::free("10c", "crc16 of 1 MiB").demand(AtLeast(2.0))),
     ];
-    let line = |(len, goal)| against(plan, &Run::of(len), CRC_FAST.name, CRC_FAST.of, goal);
+    let line = |(len, goal)| against(plan, || Run::of(len), CRC_FAST, goal);
     goals.map(line).into()
 }
 
 /// Goal 11: the checksum at the speed of loads.
 pub fn against_floor(plan: Plan) -> Vec<Line> {
-    let xor_sum = floors::xor_sum().expect("the wide tier needs AVX-512 itself");
+    let of = floors::xor_sum().expect("the wide tier needs AVX-512 itself");
+    let loads = Rival { name: "XOR of the words", of };
     let goals = [
         (16 * KIB, Goal::free("11a", "crc16 of 16 KiB").aim(AtLeast(0.9))),
         (64 * KIB, Goal::free("11b", "crc16 of 64 KiB").demand(AtLeast(0.95))),
         (MIB, Goal::free("11c", "crc16 of 1 MiB").demand(AtLeast(0.95))),
     ];
-    let line = |(len, goal)| against(plan, &Run::of(len), "XOR of the words", xor_sum, goal);
+    let line = |(len, goal)| against(plan, || Run::of(len), loads, goal);
     goals.map(line).into()
 }
 
 /// One contest over a run.
-fn against(plan: Plan, run: &Run, name: &str, rival: Function, goal: Goal) -> Line {
-    let keys = run.views();
-    let ours: Contestant<'_> = calls("ours", &keys, crc16);
-    let rounds = contest(plan, vec![ours, calls(name, &keys, rival)]);
-    goal.judge(rounds.of(0), name, rounds.of(1))
+fn against(plan: Plan, run: impl Fn() -> Run, rival: Rival, goal: Goal) -> Line {
+    let rounds = contest(plan, || {
+        let keys = laid(laid(run()).views());
+        vec![calls("ours", keys, crc16), calls(rival.name, keys, rival.of)]
+    });
+    goal.judge(rounds.of(0), rival.name, rounds.of(1))
 }

@@ -5,12 +5,13 @@ use slotkeep::Slot;
 use slotkeep::crc16::Tier;
 
 use crate::measure::Plan;
-use crate::measure::contest;
 use crate::report::Bound::AtLeast;
 use crate::report::Goal;
 use crate::report::Line;
 use crate::slot::keys::KeySet;
 use crate::slot::keys::Kind;
+use crate::slot::places::contest;
+use crate::slot::places::laid;
 use crate::slot::rivals;
 use crate::slot::work::Pace;
 use crate::slot::work::Pace::Chained;
@@ -66,15 +67,15 @@ pub fn with_tag(plan: Plan) -> Vec<Line> {
 
 /// The latency of tagged keys by the tier that is best at it, against each client.
 fn tag_latency_of_tiers(plan: Plan) -> [Line; 2] {
-    let set = KeySet::of(Kind::Tag);
-    let keys = set.views();
     let clients = [rivals::REDIS_RS, rivals::FRED];
-    let mut contestants = Vec::from(clients.map(|one| Chained.over(one.name, &keys, one.of)));
-    contestants.extend(Tier::available().map(|tier| {
-        let slot = move |key: &[u8]| tier.crc16_of_tag(key) & (SLOT_COUNT - 1);
-        Chained.over(tier.name(), &keys, slot)
-    }));
-    let rounds = contest(plan, contestants);
+    let rounds = contest(plan, || {
+        let keys = laid(laid(KeySet::of(Kind::Tag)).views());
+        let tiers = Tier::available().map(|tier| {
+            let slot = move |key: &[u8]| tier.crc16_of_tag(key) & (SLOT_COUNT - 1);
+            Chained.over(tier.name(), keys, slot)
+        });
+        clients.map(|one| Chained.over(one.name, keys, one.of)).into_iter().chain(tiers).collect()
+    });
     let best = rounds.best_after(clients.len());
     [(0, "3g"), (1, "3h")].map(|(client, id)| {
         let measure = format!("slot latency, tagged keys, tier {}", rounds.name(best));
@@ -96,12 +97,13 @@ pub fn latency(plan: Plan) -> Vec<Line> {
 
 /// One contest of ours, redis-rs, fred and Redis; a line for each of the others.
 fn against_clients(plan: Plan, kind: Kind, pace: Pace, asked: &Asked) -> Vec<Line> {
-    let set = KeySet::of(kind);
-    let keys = set.views();
-    let mut contestants = vec![pace.over("ours", &keys, |key| Slot::of(key).number())];
     let others = [rivals::REDIS_RS, rivals::FRED, rivals::REDIS];
-    contestants.extend(others.map(|other| pace.over(other.name, &keys, other.of)));
-    let rounds = contest(plan, contestants);
+    let rounds = contest(plan, || {
+        let keys = laid(laid(KeySet::of(kind)).views());
+        let mut contestants = vec![pace.over("ours", keys, |key| Slot::of(key).number())];
+        contestants.extend(others.map(|other| pace.over(other.name, keys, other.of)));
+        contestants
+    });
     let line = |(other, id): (usize, &'static str)| {
         let mut goal = Goal::free(id, asked.measure);
         if other < others.len() {

@@ -3,11 +3,12 @@
 use slotkeep::crc16::crc16;
 
 use crate::measure::Plan;
-use crate::measure::contest;
 use crate::report::Bound::AtLeast;
 use crate::report::Goal;
 use crate::report::Line;
 use crate::slot::keys::Run;
+use crate::slot::places::contest;
+use crate::slot::places::laid;
 use crate::slot::rivals;
 use crate::slot::work::calls;
 
@@ -20,11 +21,12 @@ pub fn lines(plan: Plan) -> Vec<Line> {
         (goal("5b", 6.0, 10.0), rivals::CRC16),
         (goal("5c", 6.0, 10.0), rivals::CRC_FAST),
     ];
-    let run = Run::of(16);
-    let keys = run.views();
-    let mut contestants = vec![calls("ours", &keys, crc16)];
-    contestants.extend(goals.iter().map(|(_, rival)| calls(rival.name, &keys, rival.of)));
-    let rounds = contest(plan, contestants);
+    let rounds = contest(plan, || {
+        let keys = laid(laid(Run::of(16)).views());
+        let mut contestants = vec![calls("ours", keys, crc16)];
+        contestants.extend(goals.iter().map(|(_, rival)| calls(rival.name, keys, rival.of)));
+        contestants
+    });
     let judge = |(at, (goal, rival)): (usize, (Goal, rivals::Rival))| {
         goal.judge(rounds.of(0), rival.name, rounds.of(at))
     };

@@ -2,11 +2,12 @@
 
 use super::tier;
 use crate::measure::Plan;
-use crate::measure::contest;
 use crate::report::Bound::AtLeast;
 use crate::report::Goal;
 use crate::report::Line;
 use crate::slot::keys::Run;
+use crate::slot::places::contest;
+use crate::slot::places::laid;
 use crate::slot::rivals::CRC16;
 use crate::slot::work::calls;
 
@@ -24,11 +25,10 @@ pub fn clmul(plan: Plan) -> Vec<Line> {
 
 fn line(plan: Plan, name: &str, len: usize, (id, demand): (&'static str, f64)) -> Line {
     let tier = tier(name).expect("a goal that needs a tier is skipped without it");
-    let run = Run::of(len);
-    let keys = run.views();
-    let contestants =
-        vec![calls(name, &keys, move |key| tier.crc16(key)), calls(CRC16.name, &keys, CRC16.of)];
-    let rounds = contest(plan, contestants);
+    let rounds = contest(plan, || {
+        let keys = laid(laid(Run::of(len)).views());
+        vec![calls(name, keys, move |key| tier.crc16(key)), calls(CRC16.name, keys, CRC16.of)]
+    });
     let goal = Goal::free(id, format!("crc16 of {len} B, tier {name}")).demand(AtLeast(demand));
     goal.judge(rounds.of(0), CRC16.name, rounds.of(1))
 }

@@ -13,6 +13,7 @@ mod measure;
 mod memory;
 mod moves;
 mod plot;
+mod quiet;
 mod random;
 mod report;
 mod slot;

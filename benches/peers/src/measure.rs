@@ -10,6 +10,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::quiet::Core;
+
 /// How long and how often to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -19,27 +21,44 @@ pub struct Plan {
     pub samples: usize,
     /// What one sample takes at least.
     pub sample: Duration,
+    /// How long a contest waits at most, all in all, for a core that has no neighbour.
+    pub patience: Duration,
     /// Whether sweeps leave out lengths and long buffers.
     pub quick: bool,
 }
 
 impl Plan {
     /// About a minute for all goals of a command.
-    pub const FULL: Self =
-        Self { rounds: 21, samples: 9, sample: Duration::from_micros(200), quick: false };
+    pub const FULL: Self = Self {
+        rounds: 21,
+        samples: 9,
+        sample: Duration::from_micros(200),
+        patience: Duration::ZERO,
+        quick: false,
+    };
 
     /// A few seconds for all goals of a command: enough to warn, not to judge.
-    pub const QUICK: Self =
-        Self { rounds: 9, samples: 5, sample: Duration::from_micros(100), quick: true };
+    pub const QUICK: Self = Self {
+        rounds: 9,
+        samples: 5,
+        sample: Duration::from_micros(100),
+        patience: Duration::ZERO,
+        quick: true,
+    };
+
+    /// The same plan for what was measured without patience, and came out badly.
+    pub fn patient(self) -> Self {
+        Self { patience: Duration::from_secs(if self.quick { 1 } else { 10 }), ..self }
+    }
 
     /// The same plan for passes whose order has to be learned: samples of many passes.
     pub fn for_orders(self) -> Self {
         Self { sample: self.sample * 10, ..self }
     }
 
-    /// The same plan for one of hundreds of contests: shorter samples, as many rounds.
+    /// The same plan for one of hundreds of contests: shorter samples and waits, as many rounds.
     pub fn for_sweep(self) -> Self {
-        Self { sample: self.sample / 3, ..self }
+        Self { sample: self.sample / 3, patience: self.patience / 100, ..self }
     }
 }
 
@@ -128,6 +147,7 @@ pub fn contest_anew<'a>(
 fn hold<'a>(plan: Plan, mut relieve: impl FnMut(usize) -> Option<Vec<Contestant<'a>>>) -> Rounds {
     let mut contestants = relieve(0).expect("a contest begins with contestants");
     let passes: Vec<_> = contestants.iter_mut().map(|one| one.calibrate(plan.sample)).collect();
+    let mut core = Core::new(plan.patience);
     let mut figures = vec![Vec::with_capacity(plan.rounds); contestants.len()];
     for round in 0..=plan.rounds {
         if round > 0
@@ -135,7 +155,7 @@ fn hold<'a>(plan: Plan, mut relieve: impl FnMut(usize) -> Option<Vec<Contestant<
         {
             contestants = others;
         }
-        let best = one_round(plan, round, &mut contestants, &passes);
+        let best = one_round((plan, round), &mut core, &mut contestants, &passes);
         // The first round still pays for cold caches and clocks.
         if round == 0 {
             continue;
@@ -150,8 +170,8 @@ fn hold<'a>(plan: Plan, mut relieve: impl FnMut(usize) -> Option<Vec<Contestant<
 
 /// The least time of each contestant over one round.
 fn one_round(
-    plan: Plan,
-    round: usize,
+    (plan, round): (Plan, usize),
+    core: &mut Core,
     contestants: &mut [Contestant<'_>],
     passes: &[u32],
 ) -> Vec<Duration> {
@@ -159,7 +179,8 @@ fn one_round(
     for sample in 0..plan.samples {
         for step in 0..contestants.len() {
             let at = (round + sample + step) % contestants.len();
-            best[at] = best[at].min(contestants[at].time(passes[at]));
+            let time = core.undisturbed(|| contestants[at].time(passes[at]));
+            best[at] = best[at].min(time);
         }
     }
     best

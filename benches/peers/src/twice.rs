@@ -1,5 +1,6 @@
 //! A goal that came out SHORT is measured once more before it counts: on a host that is shared, a
-//! neighbour can disturb one measurement, and seldom disturbs the next one in the same place.
+//! neighbour can disturb one measurement, and seldom disturbs the next one in the same place. What
+//! a neighbour of minutes disturbs needs [`again_by`] and a second measurement with patience.
 
 use crate::report::Entry;
 use crate::report::Line;
@@ -7,11 +8,16 @@ use crate::report::Line;
 /// Measures a goal, and once more if a line of it is SHORT. The second measurement decides about
 /// the lines that were SHORT, and those say so; its tables are shown; all other lines stay.
 pub fn twice(measure: impl Fn() -> Vec<Entry>) -> Vec<Entry> {
+    again_by(&measure, &measure)
+}
+
+/// [`twice`], where the second measurement is one that takes more care.
+pub fn again_by(measure: impl Fn() -> Vec<Entry>, again: impl Fn() -> Vec<Entry>) -> Vec<Entry> {
     let first = measure();
     if !first.iter().any(Entry::is_short) {
         return first;
     }
-    let mut second = measure().into_iter();
+    let mut second = again().into_iter();
     first.into_iter().map(|entry| decide(entry, second.next())).collect()
 }
 

@@ -162,7 +162,7 @@ mod tests {
                 }
             }),
         ];
-        let plan = Plan { rounds: 1, samples: 1, sample: std::time::Duration::ZERO, quick: true };
+        let plan = Plan { rounds: 1, samples: 1, sample: std::time::Duration::ZERO, ..Plan::QUICK };
         for pass in passes {
             seen.borrow_mut().clear();
             let rounds = contest(plan, vec![pass]);

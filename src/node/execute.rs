@@ -87,7 +87,8 @@ impl<V: Value + ?Sized> Roster<V> {
     /// Takes the token of a slot to serve an operation with these keys, where nothing stands in its
     /// way: the cluster is open and lends its tokens, the slot is the node's and no move of it is
     /// open. If anything does, [`execute`](Self::execute) finds out what.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
+    #[inline(always)]
     pub(crate) fn hold_at_once<'r>(
         &self,
         member: &'r Member<V>,

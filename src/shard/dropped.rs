@@ -55,6 +55,7 @@ impl<V: Value + ?Sized> Dropped<V> {
         }
     }
 
+    #[inline(never)]
     fn push_some(&mut self, garbage: Garbage<V>) {
         if self.first.is_none() {
             self.first = Some(garbage);

@@ -1,5 +1,8 @@
 //! `Key`: a key with its hash and its slot, computed once a call; the engine's hasher.
 
+use std::hash::BuildHasher;
+use std::hash::Hasher;
+
 use smallvec::SmallVec;
 use smallvec::smallvec;
 
@@ -90,7 +93,10 @@ impl KeyHasher {
 
     #[inline]
     pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
-        self.0.hash_one(bytes)
+        // Without the length before it, which `Hash` writes and the hasher mixes in as well.
+        let mut hasher = self.0.build_hasher();
+        hasher.write(bytes);
+        hasher.finish()
     }
 }
 

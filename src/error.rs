@@ -31,12 +31,15 @@ use crate::worker::WorkerError;
 /// | `NotAnInteger`, `Overflow` | no | fix the call, or the value |
 /// | `Shared` | no | drop the handles, or use `update` |
 /// | `UndeclaredKey` | no | fix the call: name the key up front |
+/// | `OutOfMemory` | no | remove something, or bound the node by another [`Policy`] |
+/// | `TooHeavy` | no, but `update_in_place` removes | fix the call, or the bound |
 /// | `Admin` | no | the [`AdminError`] says |
 /// | `Slot` | no | fix the slot, range or set |
 /// | `Build` | no | fix the builder's options |
 ///
 /// [`Client::at`]: crate::Client::at
 /// [`Client::waiting`]: crate::Client::waiting
+/// [`Policy`]: crate::Policy
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
@@ -117,6 +120,17 @@ pub enum Error {
     /// A transaction touched a key that it did not declare.
     #[error("the transaction did not declare this key")]
     UndeclaredKey,
+    /// The node holds as much as it may, and its [`Policy`](crate::Policy) lets it evict nothing.
+    #[error("the node holds as much as it may")]
+    OutOfMemory,
+    /// One entry would take more than the whole bound; what is there stays.
+    #[error("an entry of weight {weight} is too heavy for a bound of {bound}")]
+    TooHeavy {
+        /// What the entry would weigh.
+        weight: u64,
+        /// The bound.
+        bound: u64,
+    },
     /// An admin verb was refused.
     #[error(transparent)]
     Admin(AdminError),
@@ -219,6 +233,7 @@ impl Error {
             },
             Self::NotAnInteger => CommandError::NotAnInteger.redis_text(),
             Self::Overflow => CommandError::Overflow.redis_text(),
+            Self::OutOfMemory => CommandError::OutOfMemory.redis_text(),
             Self::Admin(error) => error.redis_text(),
             Self::Slot(error) => slot_text(error),
             _ => format!("ERR {self}"),
@@ -261,6 +276,8 @@ impl From<CommandError> for Error {
             CommandError::Overflow => Self::Overflow,
             CommandError::Shared => Self::Shared,
             CommandError::UndeclaredKey => Self::UndeclaredKey,
+            CommandError::OutOfMemory => Self::OutOfMemory,
+            CommandError::TooHeavy { weight, bound } => Self::TooHeavy { weight, bound },
         }
     }
 }

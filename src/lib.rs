@@ -4,6 +4,19 @@
 //! Redis Cluster. Slots move between nodes while they serve: whole, at one instant, or key by key
 //! by the state machine of Redis Cluster. A client follows MOVED and ASK by itself.
 //!
+//! Who wants a bounded cache and nothing else takes [`Cache`], a cluster of one node:
+//!
+//! ```
+//! # fn main() -> Result<(), slotkeep::Error> {
+//! let cache = slotkeep::Cache::<str>::new(10_000);
+//! cache.insert("user:1000", "Ada")?;
+//! assert_eq!(cache.get("user:1000")?.as_deref(), Some("Ada"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! And a cluster whose slots move while it serves:
+//!
 //! ```
 //! use std::time::Duration;
 //! use slotkeep::reshard::Reshard;
@@ -34,7 +47,8 @@
 //!
 //! - Every operation takes the token of its slot, reads too: calls on one hot slot wait for each
 //!   other, calls on different slots do not.
-//! - All data is in memory and ends with the process; there is no eviction.
+//! - All data is in memory and ends with the process. Without a [bound](Builder::bound) nothing is
+//!   evicted; with one, the call that writes makes room.
 //! - A key costs 34 to 45 bytes besides its own bytes and its value's, before the allocator
 //!   rounds: [the formula](guide#memory).
 //! - [`Ownership::Strict`] runs every operation on the shard's worker, at the price of two thread
@@ -47,6 +61,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`guide`] | what is guaranteed |
+//! | [`cache_guide`] | [`Cache`]: what is exact, what it costs, and how to change over |
 //! | [`slot`] | slots, hash tags, ranges and sets |
 //! | [`migration`] | the states of a moving slot and the routing decision |
 //! | [`reshard`] | plans, drivers of moves, resharding, pace, and what a check and a fix report |
@@ -77,10 +92,14 @@
 #![warn(missing_docs, unreachable_pub, unnameable_types)]
 #![warn(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
+mod cache;
+#[doc = include_str!("cache.md")]
+pub mod cache_guide {}
 mod cluster;
 mod command;
 pub mod crc16;
 mod error;
+mod evict;
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 pub mod limits;
@@ -96,21 +115,23 @@ mod time;
 mod topology;
 mod worker;
 
+pub use cache::{Cache, CacheBuilder};
 pub use cluster::{
     Answer, Builder, Client, Cluster, Counters, Explanation, Hop, Iter, KeyAt, OwnerOf, Ownership,
-    SetOptions, SetOutcome,
+    SetOptions, SetOutcome, SlotStats, StatsReport,
 };
 #[cfg(feature = "testing")]
 pub use cluster::{BusControl, Steps};
 pub use command::{CommandError, Compute, Expiry, Transaction};
 pub use error::{BuildError, Error, Redirect, Refused};
+pub use evict::{Policy, UnknownPolicy};
 pub use migration::{MoveId, Semantics, SetSlotError, SlotState};
 pub use node::{
-    AbortStep, AdminError, AsRedis, Asking, BatchLimits, BatchResult, BumpEpoch, Claim,
+    AbortStep, AdminError, AsRedis, Asking, BatchLimits, BatchResult, Bound, BumpEpoch, Claim,
     ClusterState, Conflict, HandedOver, HandoverId, HandoverPhase, HandoverRecord, HandoverStep,
     Holding, MigrateOptions, MovePhase, MoveRecord, Node, SetSlot,
 };
-pub use shard::{CloneValue, Handle, Value};
+pub use shard::{CloneValue, Handle, Stats, Value};
 pub use slab::slab_bytes;
 pub use slot::{
     SLOT_COUNT, Slot, SlotError, SlotRange, SlotSet, hash_tag, slot_of_pattern, slots_of,

@@ -88,6 +88,40 @@ pub const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 /// takes more than a few hundredths of a worker's time.
 pub const SWEEP_NANOS_PER_BUCKET: u64 = 200;
 
+/// The most that one entry weighs, whatever a weigher says: 2^40, of bytes a TiB.
+pub const WEIGHT_MAX: u64 = 1 << 40;
+
+/// The greatest bound by weight; a greater one counts as this. 2^50, so that sums of weights fit
+/// into 64 bits: those of [`NODES_MAX`] full nodes, and of what is written while room is made.
+pub const BOUND_WEIGHT_MAX: u64 = 1 << 50;
+
+/// How many buckets one hold of an eviction looks at, in search of an entry that may go.
+pub const EVICT_BUCKETS: usize = 512;
+
+/// How many threads of one node look for entries to evict without waiting for each other.
+pub const EVICT_HANDS: usize = 16;
+
+/// How often an eviction goes round all slots, in search of an entry that was not hit meanwhile,
+/// before it takes any.
+pub const EVICT_ROUNDS_MAX: u32 = 6;
+
+/// How many tickets of new entries a node that is at its bound may keep without a search for those
+/// whose entries are gone; beyond that, it searches whenever they have doubled.
+pub const TICKETS_UNSEARCHED: usize = 64;
+
+/// How many slots an eviction by samples looks at, once it has met an entry that may go.
+pub const SAMPLED_SLOTS: usize = 1024;
+
+/// How often a write has room made for it that others are faster to take, before it is refused.
+pub const MAKE_ROOM_TRIES: u32 = 64;
+
+/// For a value of how many bytes room is made before a closure has made it, where writes are
+/// refused that nothing can be evicted for. A value that is there may get twice as long.
+pub const CLOSURE_VALUE_BYTES: usize = 512;
+
+/// The most fingerprints of evicted keys that a node keeps, of two bytes each.
+pub const GHOST_FINGERPRINTS_MAX: usize = 1 << 28;
+
 /// How many ended moves the cluster remembers.
 pub const MOVES_KEPT_MAX: usize = 1024;
 

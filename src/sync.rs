@@ -8,7 +8,7 @@ pub(crate) use std::sync::{Arc, OnceLock};
 pub(crate) use std::thread::JoinHandle;
 
 pub(crate) use crossbeam_utils::CachePadded;
-pub(crate) use parking_lot::{Condvar, Mutex};
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use std::cell::Cell;
 use std::io;
@@ -87,19 +87,48 @@ pub(crate) fn holds_token() -> bool {
 
 /// Marks this thread while a caller's closure runs under a token.
 #[derive(Debug)]
-pub(crate) struct ClosureScope(());
+pub(crate) struct ClosureScope {
+    /// What it was before: a weigher may run inside another closure.
+    before: bool,
+}
 
 impl ClosureScope {
-    /// Enters the scope; closures do not nest, because a nested call is refused.
+    /// Enters the scope.
     pub(crate) fn enter() -> Self {
-        IN_CLOSURE.set(true);
-        Self(())
+        Self { before: IN_CLOSURE.replace(true) }
     }
 }
 
 impl Drop for ClosureScope {
     fn drop(&mut self) {
-        IN_CLOSURE.set(false);
+        IN_CLOSURE.set(self.before);
+    }
+}
+
+thread_local! {
+    /// Where this thread evicts entries at the moment: an address, 0 is nowhere.
+    static EVICTING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Marks this thread while it evicts entries of one place, whose values may write there again when
+/// they are dropped.
+#[derive(Debug)]
+pub(crate) struct EvictingScope {
+    before: usize,
+}
+
+impl EvictingScope {
+    /// Enters the scope; nothing if this thread is in it.
+    pub(crate) fn enter<T>(place: &T) -> Option<Self> {
+        let address = std::ptr::from_ref(place).addr();
+        let before = EVICTING.replace(address);
+        (before != address).then_some(Self { before })
+    }
+}
+
+impl Drop for EvictingScope {
+    fn drop(&mut self) {
+        EVICTING.set(self.before);
     }
 }
 
@@ -126,6 +155,26 @@ pub(crate) fn back_off(tries: u32) {
 /// again and comes back.
 pub(crate) fn pause(time: std::time::Duration) {
     std::thread::park_timeout(time.min(crate::limits::BACKOFF_MAX));
+}
+
+/// A number for this thread: threads take the numbers in turn, beginning with 0.
+#[inline]
+pub(crate) fn number_of_this_thread() -> usize {
+    thread_local! {
+        /// One above the number; 0 before the first call.
+        static NUMBER: Cell<usize> = const { Cell::new(0) };
+    }
+    #[cold]
+    fn draw() -> usize {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        let number = THREADS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+        NUMBER.set(number);
+        number
+    }
+    match NUMBER.get() {
+        0 => draw() - 1,
+        number => number - 1,
+    }
 }
 
 /// How many threads this machine runs at once.

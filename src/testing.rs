@@ -21,6 +21,9 @@ pub enum Fault {
     HandoverOverKeys,
     /// A handover leaves the source's header and view as they were.
     HandoverOneSide,
+    /// An eviction takes the entry out, gives the token back, and puts it over what was written
+    /// meanwhile.
+    EvictionInTwoHolds,
 }
 
 /// The faults that are planted into one cluster.

@@ -39,7 +39,8 @@ impl<V: Value + ?Sized> Client<V> {
             entries.into_iter().take(CALL_KEYS_MAX + 1).unzip();
         values.iter().try_for_each(check_value::<V>)?;
         let (slot, keys) = self.keys_of_one_slot(&names)?;
-        self.call(slot, SetAll { keys: (&*keys).into(), values })
+        let weights = self.weigh_all(&keys, &values);
+        self.call(slot, SetAll { keys: (&*keys).into(), values, weights })
     }
 
     /// Removes several keys of one slot at one instant; how many were there.
@@ -86,7 +87,7 @@ impl<V: Value + ?Sized> Client<V> {
         closure: impl FnOnce(&mut Transaction<'_, V>) -> Result<R, E> + Send,
     ) -> Result<Result<R, E>, Error> {
         let (slot, keys) = self.keys_of_one_slot(keys)?;
-        self.call(slot, Transact { keys: &keys, closure })
+        Ok(self.call(slot, Transact { keys: &keys, closure })??)
     }
 
     /// Hashes keys, each asked for its bytes once, and wants them in one slot.

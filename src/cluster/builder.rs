@@ -1,22 +1,28 @@
 //! `Builder`: how many nodes and workers, who runs operations, and what is checked before.
 
 use std::fmt;
-use std::marker::PhantomData;
+use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::error::BuildError;
 use crate::error::Error;
+use crate::evict::Policy;
+use crate::limits::BOUND_WEIGHT_MAX;
 use crate::limits::MAILBOX_JOBS_DEFAULT;
 use crate::limits::MAILBOX_JOBS_MAX;
 use crate::limits::NODES_MAX;
 use crate::limits::WORKERS_MAX;
+use crate::node::Bound;
+use crate::node::MemberOptions;
 use crate::node::Roster;
 use crate::node::RosterOptions;
 use crate::node::WorkerPlan;
+use crate::shard::Terms;
 use crate::shard::Value;
 use crate::slot::SLOT_COUNT;
 use crate::sync::Arc;
 use crate::sync::parallelism;
+use crate::time::nanos_of;
 use crate::topology::Epoch;
 use crate::topology::NodeId;
 use crate::topology::SlotOwner;
@@ -38,7 +44,7 @@ pub enum Ownership {
 #[must_use]
 pub struct Builder<V: Value + ?Sized = [u8]> {
     pub(crate) options: Options,
-    values: PhantomData<fn() -> Box<V>>,
+    terms: Terms<V>,
 }
 
 /// What the builder was told.
@@ -50,6 +56,8 @@ pub(crate) struct Options {
     ownership: Ownership,
     mailbox_jobs: usize,
     full_coverage: bool,
+    bound: Option<Bound>,
+    policy: Policy,
     assign: bool,
     #[cfg(feature = "testing")]
     pub(crate) testing: crate::cluster::step::Testing,
@@ -57,13 +65,13 @@ pub(crate) struct Options {
 
 impl<V: Value + ?Sized> Clone for Builder<V> {
     fn clone(&self) -> Self {
-        Self { options: self.options, values: PhantomData }
+        Self { options: self.options, terms: self.terms.clone() }
     }
 }
 
 impl<V: Value + ?Sized> fmt::Debug for Builder<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Builder").field(&self.options).finish()
+        f.debug_tuple("Builder").field(&self.options).field(&self.terms).finish()
     }
 }
 
@@ -76,11 +84,13 @@ impl Builder<[u8]> {
             ownership: Ownership::Lent,
             mailbox_jobs: MAILBOX_JOBS_DEFAULT,
             full_coverage: true,
+            bound: None,
+            policy: Policy::default(),
             assign: true,
             #[cfg(feature = "testing")]
             testing: crate::cluster::step::Testing::default(),
         };
-        Self { options, values: PhantomData }
+        Self { options, terms: Terms::default() }
     }
 }
 
@@ -126,6 +136,28 @@ impl<V: Value + ?Sized> Builder<V> {
         self
     }
 
+    /// How much each node may hold; without bounds unless told. What happens at the bound is up to
+    /// the [`policy`](Self::policy).
+    ///
+    /// What is in a call at the moment may be beyond it; when no call is running, nothing is. Where
+    /// entries are evicted, nothing but one that is heavier than the whole bound is ever refused.
+    /// Where writes are refused, these two are not, and may leave a node with more than its bound
+    /// until something is removed: keys that an abort or a repair brings home, and those that a
+    /// call names which a move splits, and which are pulled to its target.
+    pub fn bound(mut self, bound: Bound) -> Self {
+        self.options.bound = Some(match bound {
+            Bound::Weight(weight) => Bound::Weight(weight.min(BOUND_WEIGHT_MAX)),
+            Bound::Entries(_) => bound,
+        });
+        self
+    }
+
+    /// What a node does when it holds as much as it may: [`Policy::Adaptive`] unless told.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.options.policy = policy;
+        self
+    }
+
     /// No slot has an owner at the start; `ADDSLOTS` assigns them. Unless told, the nodes share
     /// them out evenly, in ranges.
     pub fn unassigned(mut self) -> Self {
@@ -133,9 +165,50 @@ impl<V: Value + ?Sized> Builder<V> {
         self
     }
 
-    /// The type of the values; `[u8]` unless told.
+    /// What entries weigh, for [`Bound::Weight`]: unless told, the bytes that they take of memory.
+    /// 0 counts as 1, and more than [`WEIGHT_MAX`](crate::limits::WEIGHT_MAX) as that.
+    ///
+    /// Runs once for each value that is written, on the calling thread, before a token is taken;
+    /// for values that are made under one (`compute`, `update`, `update_in_place`, `append`,
+    /// `incr`, transactions) it runs there, perhaps twice, in strict mode on the worker. So it must
+    /// be short, and calls to any cluster inside it answer [`Error::Reentrant`]. A panic goes on in
+    /// the caller and changes nothing, but for `update_in_place`, where it removes the entry, and
+    /// `set_many`, where slots before it are written. It does not run where the bound is not one by
+    /// weight.
+    pub fn weigher(mut self, weigh: impl Fn(&[u8], &V) -> u64 + Send + Sync + 'static) -> Self {
+        self.terms.weigher = Some(Arc::new(weigh));
+        self
+    }
+
+    /// Every entry expires after this time, counted from when it is written, unless its writer says
+    /// otherwise ([`Expiry::Default`](crate::Expiry::Default) is this time). [`Duration::MAX`], and
+    /// whatever is too long to count in nanoseconds, is never.
+    pub fn time_to_live(mut self, time: Duration) -> Self {
+        self.terms.ttl = nanos_of(time);
+        self
+    }
+
+    /// Entries expire up to this much earlier than [`time_to_live`](Self::time_to_live) says, drawn
+    /// for each, so that what was written together does not expire together. No entry lives longer
+    /// for it, and none that is meant to live at all expires at once. A time that a writer asks for
+    /// is kept to the nanosecond.
+    pub fn jitter(mut self, at_most: Duration) -> Self {
+        self.terms.jitter = nanos_of(at_most);
+        self
+    }
+
+    /// Every entry expires when nobody has read or written it for this time, unless its writer says
+    /// otherwise. Reads then read the clock. Presence, expiry calls that only look, iteration and
+    /// moves put nothing off; another deadline counts as a write.
+    pub fn time_to_idle(mut self, time: Duration) -> Self {
+        self.terms.idle = nanos_of(time);
+        self
+    }
+
+    /// The type of the values; `[u8]` unless told. A [`weigher`](Self::weigher) is forgotten.
     pub fn values<W: Value + ?Sized>(self) -> Builder<W> {
-        Builder { options: self.options, values: PhantomData }
+        let Terms { ttl, jitter, idle, .. } = self.terms;
+        Builder { options: self.options, terms: Terms { weigher: None, ttl, jitter, idle } }
     }
 
     /// Starts the cluster.
@@ -153,7 +226,11 @@ impl<V: Value + ?Sized> Builder<V> {
         if !(1..=MAILBOX_JOBS_MAX).contains(&options.mailbox_jobs) {
             return Err(BuildError::Mailbox { jobs: options.mailbox_jobs }.into());
         }
-        let roster = Arc::new(Roster::new(options.roster_options(plan)));
+        let weighs = matches!(options.bound, Some(Bound::Weight(_)));
+        let weigher = self.terms.weigher.filter(|_| weighs);
+        let terms = Terms { weigher, ..self.terms };
+        let terms = (!terms.are_plain()).then_some(terms);
+        let roster = Arc::new(Roster::new(options.roster_options(plan, terms)));
         // From here on whatever was started ends with the cluster, also when a node fails to start.
         let cluster = Cluster::over(Arc::clone(&roster));
         for _ in 0..options.nodes {
@@ -179,13 +256,22 @@ impl Options {
         checked(count).map(WorkerPlan::PerNode)
     }
 
-    fn roster_options(&self, workers: WorkerPlan) -> RosterOptions {
+    fn roster_options<V: Value + ?Sized>(
+        &self,
+        workers: WorkerPlan,
+        terms: Option<Terms<V>>,
+    ) -> RosterOptions<V> {
         RosterOptions {
             workers,
+            terms,
             mailbox_jobs: self.mailbox_jobs,
             truth: if self.assign { even_shares(self.nodes) } else { View::new() },
             strict: self.ownership == Ownership::Strict,
-            full_coverage: self.full_coverage,
+            member: MemberOptions {
+                full_coverage: self.full_coverage,
+                bound: self.bound,
+                policy: self.policy,
+            },
             #[cfg(feature = "testing")]
             threaded: self.testing.is_threaded(),
             #[cfg(feature = "testing")]

@@ -3,6 +3,7 @@
 use crate::cluster::Answer;
 use crate::cluster::Client;
 use crate::cluster::Hop;
+use crate::command::CommandError;
 use crate::command::Operation;
 use crate::error::Error;
 use crate::error::Redirect;
@@ -86,6 +87,27 @@ where
         let member = client.first_member(slot);
         match client.roster.hold_at_once(member, operation.keys(), (slot, patience)) {
             Some(hold) => Ok(client.roster.serve_at_once(member, (slot, hold), operation)),
+            None => Self::begin_otherwise(client, (slot, patience), operation),
+        }
+    }
+
+    /// [`begin`](Self::begin) where a call asks for more than a look at its shard. Out of line, and
+    /// as if it were rare, so that nothing is made ready for it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn begin_otherwise(
+        client: &'c Client<V>,
+        (slot, patience): (Slot, Patience),
+        operation: O,
+    ) -> Ended<O, O::Output> {
+        let member = client.first_member(slot);
+        let at_once = || client.roster.hold(member, operation.keys(), (slot, patience));
+        match if client.trace.is_none() { at_once() } else { None } {
+            Some(hold) => match client.roster.serve(member, (slot, hold), operation) {
+                Ok(output) => Ok(output),
+                // The long way makes room, if it can.
+                Err((_, operation)) => Self::new(client, (slot, patience), operation).run(),
+            },
             None => Self::new(client, (slot, patience), operation).run(),
         }
     }
@@ -134,6 +156,10 @@ where
                 }
                 self.pull = Some(pull);
                 self.go_on(operation)
+            }
+            Ok(Executed::NoRoom(refusal, operation)) => {
+                self.trace(Answer::Refused);
+                Some(Err((CommandError::from(refusal).into(), operation)))
             }
             Ok(Executed::Again(operation)) => {
                 self.trace(Answer::Again);

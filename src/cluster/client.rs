@@ -265,7 +265,7 @@ impl<V: Value + ?Sized> Client<V> {
         let early = self.roster.faults.has(Fault::NowBeforeToken);
         let early = early.then(|| self.roster.now().nanos());
         let asking = self.pinned.map_or(Asking::No, |(_, asking)| asking);
-        Attempt { slot, asking, semantics: self.semantics, patience, early }
+        Attempt { slot, asking, semantics: self.semantics, patience, early, is_last: false }
     }
 
     /// [`run`](Self::run) for operations that nobody wants back.

@@ -16,8 +16,10 @@ use crate::command::Deadline;
 use crate::command::Expiry;
 use crate::command::Get;
 use crate::command::GetDeadline;
+use crate::command::Idle;
 use crate::command::Put;
 use crate::command::Remove;
+use crate::command::RemoveSame;
 use crate::command::Set;
 use crate::command::SetDeadline;
 use crate::command::SetResult;
@@ -66,7 +68,8 @@ impl<V: Value + ?Sized> Client<V> {
         self.try_call(key.slot, Get { key })
     }
 
-    /// Writes a value and clears the key's deadline. Overwrites in place when no handle is out and
+    /// Writes a value and clears the key's deadline, or sets the one that the cluster was built to
+    /// give. Overwrites in place when no handle is out and
     /// the size fits; else one allocation.
     ///
     /// # Errors
@@ -105,8 +108,10 @@ impl<V: Value + ?Sized> Client<V> {
         let (key, value) = self.key_with(key.as_ref(), value)?;
         let set = Set {
             key,
+            weight: self.weigh(&key, &value),
             value,
             deadline: self.deadline(options.asked_expiry()),
+            idle: options.asked_idle(),
             condition: options.condition(),
             return_old: options.wants_old(),
         };
@@ -132,9 +137,48 @@ impl<V: Value + ?Sized> Client<V> {
         value: V::Source<'_>,
         patience: Patience,
     ) -> Result<(), Refused<V::Returned>> {
+        if !self.roster.plain {
+            return self.put_otherwise(key, value, patience);
+        }
         let (key, value) = self.key_with(key, value)?;
         Call::begin(self, (key.slot, patience), Put { key, value })
             .map_err(|(error, put)| refused::<V>(error, put.value))
+    }
+
+    /// [`put`](Self::put) where the cluster may have terms: a weigher runs before the token is
+    /// taken.
+    #[cold]
+    #[inline(never)]
+    fn put_otherwise(
+        &self,
+        key: &[u8],
+        value: V::Source<'_>,
+        patience: Patience,
+    ) -> Result<(), Refused<V::Returned>> {
+        let (key, value) = self.key_with(key, value)?;
+        if self.roster.terms.is_none() {
+            let put = Call::begin_otherwise(self, (key.slot, patience), Put { key, value });
+            return put.map_err(|(error, put)| refused::<V>(error, put.value));
+        }
+        let weight = self.weigh(&key, &value);
+        let (deadline, idle, condition) = (Deadline::Default, Idle::Default, Condition::Always);
+        let set = Set { key, value, deadline, idle, weight, condition, return_old: false };
+        let put = Call::begin_otherwise(self, (key.slot, patience), set);
+        put.map(drop).map_err(|(error, set)| refused::<V>(error, set.value))
+    }
+
+    /// What the value of a key weighs, if somebody says so.
+    pub(crate) fn weigh(&self, key: &Key<'_>, value: &V::Source<'_>) -> u64 {
+        let terms = self.roster.terms.as_deref();
+        terms.map_or(0, |terms| terms.weight(key.bytes, V::of_source(value)))
+    }
+
+    /// What the values of several keys weigh, in their order; nothing where nobody says so.
+    pub(crate) fn weigh_all(&self, keys: &[Key<'_>], values: &[V::Source<'_>]) -> Vec<u64> {
+        if self.roster.terms.as_deref().is_none_or(|terms| terms.weigher.is_none()) {
+            return Vec::new();
+        }
+        keys.iter().zip(values).map(|(key, value)| self.weigh(key, value)).collect()
     }
 
     /// Hashes a key that a value is written to, unless one of them is too long.
@@ -152,6 +196,7 @@ impl<V: Value + ?Sized> Client<V> {
 
     fn deadline(&self, expiry: Expiry) -> Deadline {
         match expiry {
+            Expiry::Default => Deadline::Default,
             Expiry::Never => Deadline::At(NEVER),
             Expiry::Keep => Deadline::Keep,
             Expiry::In(wait) => Deadline::After(wait),
@@ -208,9 +253,21 @@ impl<V: Value + ?Sized> Client<V> {
         value: V::Source<'_>,
     ) -> Result<bool, Refused<V::Returned>> {
         let (key, value) = self.key_with(Handle::key(seen), value)?;
-        let (deadline, condition) = (Deadline::Keep, Condition::Same(seen));
-        let done = self.set_as(Set { key, value, deadline, condition, return_old: false })?;
+        let weight = self.weigh(&key, &value);
+        let (deadline, idle, condition) = (Deadline::Keep, Idle::Keep, Condition::Same(seen));
+        let set = Set { key, value, deadline, idle, weight, condition, return_old: false };
+        let done = self.set_as(set)?;
         Ok(matches!(done, SetResult::Done(_)))
+    }
+
+    /// Removes an entry if it is still the one of a handle: nobody has written it since. Whether it
+    /// was.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn remove_same(&self, seen: &Handle<V>) -> Result<bool, Error> {
+        let key = self.key(Handle::key(seen))?;
+        self.call(key.slot, RemoveSame { key, seen })
     }
 
     /// When a key expires: `None` when it is not there, `Some(None)` when it never does.
@@ -315,6 +372,8 @@ impl<V: Value + ?Sized> Client<V> {
     /// removed, because its value may be half changed, and the panic goes on in the caller.
     ///
     /// # Errors
+    /// [`Error::TooHeavy`] when the value has become heavier than the whole bound; the entry is
+    /// removed, because its old value is gone. Where writes are refused, one that has grown stays.
     /// [`Error::Shared`] when a handle is out: [`update`](Self::update) works on a copy.
     /// See [`Error`].
     pub fn update_in_place<R: Send>(

@@ -37,6 +37,9 @@ struct Sorted<'k> {
 /// What a batch does with the keys of each slot, and what it gathers. The places are those of the
 /// keys in the call.
 trait Gather<V: Value + ?Sized> {
+    /// Whether it may put entries in.
+    const ADDS: bool = false;
+
     /// Does it under the token of the slot.
     fn serve(
         &mut self,
@@ -80,6 +83,8 @@ impl<V: Value + ?Sized> Gather<V> for Reads<V> {
 struct Writes<'v, V: Value + ?Sized>(Vec<Option<V::Source<'v>>>);
 
 impl<V: Value + ?Sized> Gather<V> for Writes<'_, V> {
+    const ADDS: bool = true;
+
     #[inline]
     fn serve(
         &mut self,
@@ -89,7 +94,8 @@ impl<V: Value + ?Sized> Gather<V> for Writes<'_, V> {
     ) {
         for (key, &place) in keys.iter().zip(places) {
             if let Some(value) = self.0[place].take() {
-                shard.put(key, value, context);
+                // A weigher comes with a bound, and there batches go by calls.
+                shard.put(key, value, 0, context);
             }
         }
     }
@@ -99,8 +105,9 @@ impl<V: Value + ?Sized> Gather<V> for Writes<'_, V> {
         client: &Client<V>,
         (keys, places): (&[Key<'_>], &[usize]),
     ) -> Result<(), Error> {
-        let values = places.iter().filter_map(|&place| self.0[place].take()).collect();
-        client.call(keys[0].slot, SetAll { keys: keys.into(), values })
+        let values: Vec<_> = places.iter().filter_map(|&place| self.0[place].take()).collect();
+        let weights = client.weigh_all(keys, &values);
+        client.call(keys[0].slot, SetAll { keys: keys.into(), values, weights })
     }
 }
 
@@ -206,11 +213,11 @@ impl<V: Value + ?Sized> Client<V> {
     }
 
     /// Serves the visits of a window that can be served at once, and calls for the others.
-    fn each_visit(
+    fn each_visit<G: Gather<V>>(
         &self,
         window: &Window<'_, V>,
         places: &[usize],
-        gather: &mut impl Gather<V>,
+        gather: &mut G,
     ) -> Result<(), Error> {
         let mut start = 0;
         let starts = window.each_ref().map(|visit| {
@@ -223,7 +230,8 @@ impl<V: Value + ?Sized> Client<V> {
             (keys, &places[starts[index]..][..keys.len()])
         };
         let mut served = [false; BATCH_WINDOW];
-        if self.goes_in_windows() {
+        // At a bound, room is made between the visits, while no token is held.
+        if self.goes_in_windows() && !(G::ADDS && self.roster.bound().is_some()) {
             served = self.roster.serve_window(window, |index, shard, context| {
                 gather.serve(of(index), shard, context);
             });

@@ -11,6 +11,7 @@ mod handover;
 mod map;
 mod number;
 mod options;
+mod stats;
 #[cfg(feature = "testing")]
 mod step;
 mod trace;
@@ -20,6 +21,7 @@ pub use builder::{Builder, Ownership};
 pub use client::{Client, OwnerOf};
 pub use explain::{Explanation, KeyAt};
 pub use options::{SetOptions, SetOutcome};
+pub use stats::{SlotStats, StatsReport};
 #[cfg(feature = "testing")]
 pub use step::{BusControl, Steps};
 pub use trace::{Answer, Hop};
@@ -75,7 +77,8 @@ impl<V: Value + ?Sized> fmt::Debug for Cluster<V> {
 /// How many operations ran which way, since the cluster began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Operations that ran on the calling thread, on a lent token.
+    /// Operations that ran on the calling thread, on a lent token; those of a batch mostly count
+    /// for each of their keys.
     pub lent: u64,
     /// Jobs that ran on a worker: operations in strict mode, closures, key batches.
     pub worker: u64,
@@ -180,8 +183,9 @@ impl<V: Value + ?Sized> Cluster<V> {
     pub fn counters(&self) -> Counters {
         let roster = self.roster();
         let workers = roster.workers();
+        let units = roster.members().map(crate::node::Member::unit_count);
         Counters {
-            lent: roster.members().map(crate::node::Member::lent_count).sum(),
+            lent: if roster.strict { 0 } else { units.sum() },
             worker: workers.iter().map(|worker| worker.job_count()).sum(),
             wakeups: workers.iter().map(|worker| worker.wakeup_count()).sum(),
             redirects: roster.answers.redirects(),

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use crate::command::Condition;
 use crate::command::Expiry;
+use crate::command::Idle;
 use crate::shard::Handle;
 use crate::shard::Value;
 
@@ -22,6 +23,7 @@ enum When {
 /// value is wanted. The default is what a plain `set` does.
 pub struct SetOptions<'h, V: Value + ?Sized = [u8]> {
     expiry: Expiry,
+    idle: Idle,
     when: When,
     same: Option<&'h Handle<V>>,
     return_old: bool,
@@ -29,7 +31,13 @@ pub struct SetOptions<'h, V: Value + ?Sized = [u8]> {
 
 impl<V: Value + ?Sized> Default for SetOptions<'_, V> {
     fn default() -> Self {
-        Self { expiry: Expiry::Never, when: When::Always, same: None, return_old: false }
+        Self {
+            expiry: Expiry::Default,
+            idle: Idle::Default,
+            when: When::Always,
+            same: None,
+            return_old: false,
+        }
     }
 }
 
@@ -45,6 +53,7 @@ impl<V: Value + ?Sized> fmt::Debug for SetOptions<'_, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SetOptions")
             .field("expiry", &self.expiry)
+            .field("idle", &self.idle)
             .field("when", &self.when)
             .field("if_same", &self.same.is_some())
             .field("return_old", &self.return_old)
@@ -77,10 +86,19 @@ impl<'h, V: Value + ?Sized> SetOptions<'h, V> {
         self.expiry(Expiry::At(time))
     }
 
-    /// The deadline of the entry that is replaced stays.
+    /// The deadline of the entry that is replaced stays, and so does the time that it may stay
+    /// unread.
     #[must_use]
     pub fn keep_expiry(self) -> Self {
-        self.expiry(Expiry::Keep)
+        Self { idle: Idle::Keep, ..self.expiry(Expiry::Keep) }
+    }
+
+    /// The entry expires when nobody has read it for this time, if not before. Too long to count
+    /// means never.
+    #[must_use]
+    pub fn expire_idle(mut self, time: Duration) -> Self {
+        self.idle = Idle::For(time);
+        self
     }
 
     /// Only if the key is not there. The last condition that is named counts.
@@ -116,6 +134,10 @@ impl<'h, V: Value + ?Sized> SetOptions<'h, V> {
 
     pub(crate) fn asked_expiry(&self) -> Expiry {
         self.expiry
+    }
+
+    pub(crate) fn asked_idle(&self) -> Idle {
+        self.idle
     }
 
     pub(crate) fn wants_old(&self) -> bool {

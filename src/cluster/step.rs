@@ -12,6 +12,7 @@ use crate::command::Condition;
 use crate::command::Deadline;
 use crate::command::Get;
 use crate::command::GetAll;
+use crate::command::Idle;
 use crate::command::Incr;
 use crate::command::Operation;
 use crate::command::Remove;
@@ -126,7 +127,8 @@ impl<V: Value + ?Sized> Cluster<V> {
     }
 
     /// Recomputes what is derived, on every node: entries under their own hash and slot, deadlines
-    /// noted, one owner a slot in the cluster's words, and every live key in exactly one home.
+    /// noted, one owner a slot in the cluster's words, every live key in exactly one home, counts
+    /// that add up, and what a bounded node holds. Called while nobody else calls.
     ///
     /// # Panics
     /// When something does not hold.
@@ -134,9 +136,14 @@ impl<V: Value + ?Sized> Cluster<V> {
         let roster = self.roster();
         for member in roster.members() {
             for slot in member.populated.iter() {
-                member.peek(slot, |body| {
-                    body.check_invariants(|key| roster.hasher.hash(key), slot);
-                });
+                let hold = member.headers.get(slot).lock();
+                hold.check_invariants(|key| roster.hasher.hash(key), slot);
+                hold.check_counts();
+            }
+            if let Some(budget) = member.headers.budget() {
+                let costs = member.populated.iter();
+                let costs = costs.map(|slot| member.peek(slot, |body| budget.cost_of(body)));
+                assert_eq!(costs.sum::<u64>(), budget.taken(), "what is taken does not add up");
             }
         }
         roster.populated().iter().for_each(|slot| roster.check_slot(slot));
@@ -245,7 +252,9 @@ impl<V: Value + ?Sized> Client<V> {
     ) -> Steps<'c, ()> {
         let key = self.key_of(key);
         let deadline = ttl.map_or(Deadline::At(NEVER), Deadline::After);
-        let set = Set { key, value, deadline, condition: Condition::Always, return_old: false };
+        let (idle, condition) = (Idle::Default, Condition::Always);
+        let weight = self.weigh(&key, &value);
+        let set = Set { key, value, deadline, idle, weight, condition, return_old: false };
         let mut call = Call::new(self, (key.slot, self.patience), set);
         Steps { step: Box::new(move || Some(call.step()?.map(drop).map_err(|(error, _)| error))) }
     }
@@ -272,7 +281,8 @@ impl<V: Value + ?Sized> Client<V> {
     pub fn step_mset<'c>(&'c self, entries: Vec<(&'c [u8], V::Source<'c>)>) -> Steps<'c, ()> {
         let (keys, values): (Vec<_>, Vec<_>) =
             entries.into_iter().map(|(key, value)| (self.key_of(key), value)).unzip();
-        self.steps(keys[0].slot, SetAll { keys: keys.into(), values })
+        let weights = self.weigh_all(&keys, &values);
+        self.steps(keys[0].slot, SetAll { keys: keys.into(), values, weights })
     }
 
     /// [`remove_all`](Client::remove_all).

@@ -1,4 +1,4 @@
-//! Whole slots and the whole cluster: keys of a slot, iteration, counts, clear.
+//! Whole slots and the whole cluster: keys of a slot, iteration, counts, retain, clear.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -68,6 +68,44 @@ impl<V: Value + ?Sized> Client<V> {
         let slots = self.roster.populated();
         let counts = slots.iter().map(|slot| Ok((slot, self.roster.count_slot(slot)?)));
         counts.filter(|count| !matches!(count, Ok((_, 0)))).collect()
+    }
+
+    /// What the entries weigh together, expired ones that nobody met yet included: what a
+    /// [`weigher`](crate::Builder::weigher) says, or the bytes that they take of memory, with their
+    /// share of the tables. Each slot is read at one instant, the slots one after another; the sum
+    /// ends at `u64::MAX`.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Reentrant`].
+    pub fn weight(&self) -> Result<u64, Error> {
+        self.roster.expect_open()?;
+        let slots = self.roster.populated();
+        slots
+            .iter()
+            .try_fold(0_u64, |sum, slot| Ok(sum.saturating_add(self.roster.weigh_slot(slot)?)))
+    }
+
+    /// Removes every entry that the predicate does not want to stay; how many.
+    ///
+    /// Goes over the entries as [`iter`](Self::iter) does. The predicate runs on the calling thread
+    /// without a token, so it may take its time, call the engine and panic, which leaves the
+    /// entries that are still to come. An entry that was written after the predicate has seen it
+    /// stays. Costs what `iter` does, and a call for each entry that goes.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Reentrant`], and [`Error::Busy`] to a
+    /// [`trying`](Self::trying) client; what was removed before is gone.
+    pub fn retain(&self, mut stays: impl FnMut(&[u8], &V) -> bool) -> Result<usize, Error> {
+        // A pass over nothing asks nobody.
+        self.roster.expect_open()?;
+        let mut removed = 0;
+        for entry in self {
+            let entry = entry?;
+            if !stays(Handle::key(&entry), &entry) {
+                removed += usize::from(self.remove_same(&entry)?);
+            }
+        }
+        Ok(removed)
     }
 
     /// Removes every entry, slot by slot, each at one instant; how many there were, expired ones

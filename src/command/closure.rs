@@ -5,6 +5,7 @@ use std::slice;
 use crate::command::Access;
 use crate::command::CommandError;
 use crate::command::Operation;
+use crate::command::admit_write;
 use crate::command::check_value_bytes;
 use crate::shard::CloneValue;
 use crate::shard::Context;
@@ -16,7 +17,6 @@ use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
 use crate::sync::ClosureScope;
-use crate::time::NEVER;
 
 /// What a closure given to `compute` wants to become of the entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,26 +43,28 @@ where
     /// What is there afterwards.
     type Output = Result<Option<Handle<V>>, CommandError>;
     const ACCESS: Access = Access::Write;
+    const DECIDES_LATE: bool = true;
 
     fn keys(&self) -> &[Key<'_>] {
         slice::from_ref(&self.key)
     }
 
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
+        // The scope is left last: a value that cannot be weighed is dropped inside.
+        let _scope = ClosureScope::enter();
         let present = shard.get(&self.key, context);
-        let decision = {
-            let _scope = ClosureScope::enter();
-            (self.closure)(present.as_deref().map(Entry::value))
-        };
-        match decision {
-            Compute::Keep => Ok(present.map(|entry| entry.handle())),
-            Compute::Replace(value) => {
-                if let Err(error) = check_value_bytes(V::owned_bytes(&value)) {
-                    context.dropped.push(Garbage::Owned(value));
-                    return Err(error);
+        match (self.closure)(present.as_deref().map(Entry::value)) {
+            Compute::Keep => {
+                let found = present.map(|entry| {
+                    entry.touch(context.hit, context.now);
+                    entry.handle()
+                });
+                if found.is_none() {
+                    shard.tally().misses += 1;
                 }
-                Ok(Some(publish(shard, &self.key, value, context)))
+                Ok(found)
             }
+            Compute::Replace(value) => publish(shard, &self.key, value, context).map(Some),
             Compute::Remove => {
                 let removed = shard.remove(&self.key, context);
                 context.dropped.extend(removed.map(Garbage::Entry));
@@ -73,32 +75,37 @@ where
 }
 
 /// Writes a value over what is there, in place when nobody can see it change, and keeps the
-/// deadline.
+/// deadline; one that is too long, or for which there is no room, is dropped.
 fn publish<V: Value + ?Sized>(
     shard: &mut Shard<V>,
     key: &Key<'_>,
     value: V::Owned,
     context: &mut Context<'_, V>,
-) -> Handle<V> {
-    let (value, deadline, access) = match shard.get(key, context) {
+) -> Result<Handle<V>, CommandError> {
+    let kept = match shard.get(key, context) {
         Some(entry) => {
-            entry.touch();
-            match entry.try_overwrite_owned(value) {
-                Ok(old) => {
-                    context.dropped.push(Garbage::Value(old));
-                    return entry.handle();
-                }
-                Err(value) => (value, entry.deadline(), entry.access()),
-            }
+            let before = entry.kept(context.now);
+            before.weighing(context.weight(key, V::of_owned(&value)))
         }
-        None => (value, NEVER, 0),
+        None => context.kept(key, V::of_owned(&value)),
     };
-    let entry = Entry::from_owned(key.bytes, value, deadline);
-    entry.set_access(access);
+    let bytes = V::owned_bytes(&value);
+    let weight = Entry::<V>::weight_of(key.bytes, bytes, kept);
+    let admitted = check_value_bytes(bytes).and_then(|()| admit_write(shard, key, weight, context));
+    if let Err(error) = admitted {
+        shard.tally().others += 1;
+        context.dropped.push(Garbage::Owned(value));
+        return Err(error);
+    }
+    let value = match shard.overwrite_owned(key, value, kept, context) {
+        Ok(handle) => return Ok(handle),
+        Err(value) => value,
+    };
+    let entry = Entry::from_owned(key.bytes, value, kept);
     let handle = entry.handle();
-    let replaced = shard.insert(entry, key.hash, context.hasher);
+    let replaced = shard.write(entry, key.hash, context);
     context.dropped.extend(replaced.map(Garbage::Entry));
-    handle
+    Ok(handle)
 }
 
 /// Runs a closure on a copy and publishes the copy. A panic changes nothing.
@@ -115,6 +122,7 @@ where
     /// What the closure returned; nothing when there is no such key.
     type Output = Result<Option<R>, CommandError>;
     const ACCESS: Access = Access::Write;
+    const DECIDES_LATE: bool = true;
 
     fn keys(&self) -> &[Key<'_>] {
         slice::from_ref(&self.key)
@@ -124,15 +132,13 @@ where
         // The scope is left last: what a closure that panics or is not run holds is dropped inside.
         let _scope = ClosureScope::enter();
         let Self { key, closure } = self;
-        let Some(entry) = shard.get(&key, context) else { return Ok(None) };
+        let Some(entry) = shard.get(&key, context) else {
+            shard.tally().misses += 1;
+            return Ok(None);
+        };
         let mut copy = entry.value().to_owned_value();
         let returned = closure(&mut copy);
-        if let Err(error) = check_value_bytes(V::owned_bytes(&copy)) {
-            context.dropped.push(Garbage::Owned(copy));
-            return Err(error);
-        }
-        drop(publish(shard, &key, copy, context));
-        Ok(Some(returned))
+        publish(shard, &key, copy, context).map(|_| Some(returned))
     }
 }
 
@@ -161,17 +167,35 @@ where
         let _scope = ClosureScope::enter();
         let Self { key, closure } = self;
         // The entry is taken out, so that a panic leaves the shard without it.
-        let Some(entry) = shard.remove(&key, context) else { return Ok(None) };
+        let Some(entry) = shard.take_live(&key, context) else {
+            shard.tally().misses += 1;
+            return Ok(None);
+        };
         if !entry.is_unique() {
+            shard.tally().others += 1;
             shard.insert(entry, key.hash, context.hasher);
             return Err(CommandError::Shared);
         }
-        entry.touch();
-        let mut half_done = RemovedOnPanic { entry: Some(entry), dropped: context.dropped };
+        entry.touch(context.hit, context.now);
+        let mut half_done = RemovedOnPanic { entry: Some(entry), shard, dropped: context.dropped };
         let value = half_done.entry.as_mut().and_then(Entry::value_mut);
         let returned = value.map(closure);
-        if let Some(entry) = half_done.entry.take() {
+        if let (Some(entry), Some(terms)) = (&half_done.entry, context.terms) {
+            let weight = terms.weight(key.bytes, entry.value());
+            entry.keep(entry.kept(context.now).weighing(weight));
+        }
+        let changed = half_done.entry.take();
+        drop(half_done);
+        if let Some(entry) = changed {
+            let admitted = admit_write(shard, &key, entry.weight(), context);
+            if let Err(error @ CommandError::TooHeavy { .. }) = admitted {
+                shard.tally().removed += 1;
+                context.dropped.push(Garbage::Entry(entry));
+                return Err(error);
+            }
+            // Without room for what it has grown by it stays all the same: its old value is gone.
             shard.insert(entry, key.hash, context.hasher);
+            shard.count_update();
         }
         Ok(returned)
     }
@@ -180,11 +204,16 @@ where
 /// Sends an entry whose update panicked to where it is freed after the token.
 struct RemovedOnPanic<'d, V: Value + ?Sized> {
     entry: Option<Entry<V>>,
+    shard: &'d mut Shard<V>,
     dropped: &'d mut Dropped<V>,
 }
 
 impl<V: Value + ?Sized> Drop for RemovedOnPanic<'_, V> {
     fn drop(&mut self) {
-        self.dropped.extend(self.entry.take().map(Garbage::Entry));
+        if let Some(entry) = self.entry.take() {
+            // What panics is no unit; the entry is gone all the same.
+            self.shard.tally().discard();
+            self.dropped.push(Garbage::Entry(entry));
+        }
     }
 }

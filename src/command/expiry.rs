@@ -3,17 +3,25 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
+use crate::shard::Context;
+use crate::shard::Kept;
+use crate::shard::Key;
+use crate::shard::Value;
 use crate::time::NEVER;
-use crate::time::Now;
+use crate::time::nanos_of;
 
 /// When an entry expires, as a caller says it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Expiry {
-    /// Never. A plain `set` clears the deadline, as in Redis.
+    /// As the cluster was built to do, whatever was there before; never, unless that was told
+    /// otherwise.
     #[default]
+    Default,
+    /// Never.
     Never,
-    /// When the entry that it replaces would have; never, if there is none.
+    /// When the entry that it replaces would have; as the cluster was built to do, if there is
+    /// none.
     Keep,
     /// After this time, counted from the moment the call runs. Too long to count means never.
     In(Duration),
@@ -25,6 +33,7 @@ pub enum Expiry {
 /// An [`Expiry`] whose wall clock time was converted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Deadline {
+    Default,
     Keep,
     After(Duration),
     /// Nanoseconds since the cluster began.
@@ -32,13 +41,47 @@ pub(crate) enum Deadline {
 }
 
 impl Deadline {
-    /// The plain number to store; `present` is the deadline of the entry that is there.
+    /// The plain number to store; `present` is how the entry is kept that is there.
     #[inline]
-    pub(crate) fn resolve(self, present: Option<u64>, now: &Now<'_>) -> u64 {
+    pub(crate) fn resolve<V: Value + ?Sized>(
+        self,
+        present: Option<Kept>,
+        key: &Key<'_>,
+        context: &Context<'_, V>,
+    ) -> u64 {
+        let default = || context.terms.map_or(NEVER, |terms| terms.expires(key, context.now));
         match self {
             Self::At(deadline) => deadline,
-            Self::Keep => present.unwrap_or(NEVER),
-            Self::After(wait) => now.after(wait),
+            Self::After(wait) => context.now.after(wait),
+            Self::Keep => present.map_or_else(default, |present| present.expires),
+            Self::Default => default(),
+        }
+    }
+}
+
+/// For how long an entry may stay unread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Idle {
+    #[default]
+    Default,
+    Keep,
+    For(Duration),
+}
+
+impl Idle {
+    /// Nanoseconds; `present` is how the entry is kept that is there.
+    #[inline]
+    pub(crate) fn resolve<V: Value + ?Sized>(
+        self,
+        present: Option<Kept>,
+        context: &Context<'_, V>,
+    ) -> u64 {
+        match (self, present) {
+            (Self::For(time), _) => nanos_of(time),
+            (Self::Keep, Some(present)) => present.idle,
+            (Self::Keep, None) | (Self::Default, _) => {
+                context.terms.map_or(NEVER, |terms| terms.idle)
+            }
         }
     }
 }

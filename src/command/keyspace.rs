@@ -25,6 +25,7 @@ impl<V: Value + ?Sized> Operation<V> for Contains<'_> {
     }
 
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> bool {
+        shard.tally().others += 1;
         shard.get(&self.key, context).is_some()
     }
 }
@@ -44,6 +45,7 @@ impl<V: Value + ?Sized> Operation<V> for GetDeadline<'_> {
     }
 
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
+        shard.tally().others += 1;
         let deadline = shard.get(&self.key, context)?.deadline();
         let left =
             if deadline == NEVER { NEVER } else { deadline.saturating_sub(context.now.nanos()) };
@@ -58,7 +60,8 @@ pub(crate) struct SetDeadline<'k> {
 }
 
 impl<V: Value + ?Sized> Operation<V> for SetDeadline<'_> {
-    /// The deadline that the key had; nothing when there is no key.
+    /// The deadline that the key had, however long nobody has read it; nothing when there is no
+    /// key.
     type Output = Option<u64>;
     const ACCESS: Access = Access::Write;
 
@@ -67,11 +70,13 @@ impl<V: Value + ?Sized> Operation<V> for SetDeadline<'_> {
     }
 
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
+        shard.tally().others += 1;
         let entry = shard.get(&self.key, context)?;
-        let old = entry.deadline();
-        let deadline = self.deadline.resolve(Some(old), context.now);
-        entry.set_deadline(deadline);
-        shard.note_deadline(deadline);
-        Some(old)
+        let present = entry.kept(context.now);
+        let expires = self.deadline.resolve(Some(present), &self.key, context);
+        let kept = present.expiring(expires);
+        entry.keep(kept);
+        shard.note_deadline(kept.deadline());
+        Some(present.expires)
     }
 }

@@ -1,10 +1,13 @@
 //! Several keys of one slot in one hold: mget, mset, remove.
 
 use std::borrow::Cow;
+use std::iter;
 
 use crate::command::Access;
+use crate::command::Get;
 use crate::command::Operation;
 use crate::shard::Context;
+use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Handle;
 use crate::shard::Key;
@@ -25,12 +28,11 @@ impl<V: Value + ?Sized> Operation<V> for GetAll<'_> {
     }
 
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
-        let mut read = |key| {
-            let entry = shard.get(key, context)?;
-            entry.touch();
-            Some(entry.handle())
+        let read = |(index, &key)| {
+            shard.count_key(index);
+            Get { key }.run(shard, context)
         };
-        self.keys.iter().map(&mut read).collect()
+        self.keys.iter().enumerate().map(read).collect()
     }
 }
 
@@ -39,6 +41,8 @@ impl<V: Value + ?Sized> Operation<V> for GetAll<'_> {
 pub(crate) struct SetAll<'k, 'v, V: Value + ?Sized> {
     pub(crate) keys: Cow<'k, [Key<'k>]>,
     pub(crate) values: Vec<V::Source<'v>>,
+    /// What somebody says that the values weigh; empty where nobody does.
+    pub(crate) weights: Vec<u64>,
 }
 
 impl<V: Value + ?Sized> Operation<V> for SetAll<'_, '_, V> {
@@ -49,9 +53,25 @@ impl<V: Value + ?Sized> Operation<V> for SetAll<'_, '_, V> {
         &self.keys
     }
 
+    fn each_write<'o>(
+        &'o self,
+        _shard: &Shard<V>,
+        context: &Context<'_, V>,
+        mut each: impl FnMut(Key<'o>, u64),
+    ) {
+        let weights = self.weights.iter().copied().chain(iter::repeat(0));
+        for ((&key, value), weight) in self.keys.iter().zip(&self.values).zip(weights) {
+            let kept = context.kept_at(&key, weight);
+            each(key, Entry::<V>::weight_of(key.bytes, V::source_bytes(value), kept));
+        }
+    }
+
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) {
-        for (key, value) in self.keys.iter().zip(self.values) {
-            shard.put(key, value, context);
+        let weights = self.weights.into_iter().chain(iter::repeat(0));
+        let entries = self.keys.iter().zip(self.values).zip(weights);
+        for (index, ((key, value), weight)) in entries.enumerate() {
+            shard.count_key(index);
+            shard.put(key, value, weight, context);
         }
     }
 }
@@ -71,7 +91,8 @@ impl<V: Value + ?Sized> Operation<V> for RemoveAll<'_> {
 
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> usize {
         let mut count = 0;
-        for key in self.keys.iter() {
+        for (index, key) in self.keys.iter().enumerate() {
+            shard.count_key(index);
             let removed = shard.remove(key, context);
             count += usize::from(removed.is_some());
             context.dropped.extend(removed.map(Garbage::Entry));

@@ -14,19 +14,22 @@ use thiserror::Error;
 
 use crate::shard::Context;
 use crate::shard::Key;
+use crate::shard::Refusal;
 use crate::shard::Shard;
 use crate::shard::Value;
+use crate::shard::Write;
+use crate::shard::Writes;
 
 pub use closure::Compute;
 pub use expiry::Expiry;
 pub use transaction::Transaction;
 
 pub(crate) use closure::{ComputeEntry, Update, UpdateInPlace};
-pub(crate) use expiry::Deadline;
+pub(crate) use expiry::{Deadline, Idle};
 pub(crate) use keyspace::{Contains, GetDeadline, SetDeadline};
 pub(crate) use many::{GetAll, RemoveAll, SetAll};
 pub(crate) use number::{Append, Incr};
-pub(crate) use string::{Condition, Get, Put, Remove, Set, SetResult, Take};
+pub(crate) use string::{Condition, Get, Put, Remove, RemoveSame, Set, SetResult, Take};
 pub(crate) use transaction::Transact;
 
 /// Whether an operation may write.
@@ -46,6 +49,20 @@ pub(crate) trait Operation<V: Value + ?Sized>: Sized {
 
     /// The keys it names, all of one slot.
     fn keys(&self) -> &[Key<'_>];
+
+    /// Names the entries that it would make or change, and what they would weigh: room for all of
+    /// them is asked for before it runs. What a closure decides asks while it runs.
+    fn each_write<'o>(
+        &'o self,
+        shard: &Shard<V>,
+        context: &Context<'_, V>,
+        each: impl FnMut(Key<'o>, u64),
+    ) {
+        let (_, _, _) = (shard, context, each);
+    }
+
+    /// Whether a closure decides what is written under its keys.
+    const DECIDES_LATE: bool = false;
 
     /// Runs. What it removes goes into `context.dropped`, which is freed when the token is back.
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output;
@@ -88,6 +105,26 @@ pub enum CommandError {
     /// A transaction touched a key that it did not declare.
     #[error("the transaction did not declare this key")]
     UndeclaredKey,
+    /// There is no room, and nothing may be evicted.
+    #[error("the node holds as much as it may")]
+    OutOfMemory,
+    /// One entry would take more than the whole bound.
+    #[error("an entry of weight {weight} is too heavy for a bound of {bound}")]
+    TooHeavy {
+        /// What the entry would weigh.
+        weight: u64,
+        /// The bound.
+        bound: u64,
+    },
+}
+
+impl From<Refusal> for CommandError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full { .. } => Self::OutOfMemory,
+            Refusal::TooHeavy { weight, bound } => Self::TooHeavy { weight, bound },
+        }
+    }
 }
 
 impl CommandError {
@@ -96,14 +133,30 @@ impl CommandError {
         match self {
             Self::NotAnInteger => "ERR value is not an integer or out of range".to_owned(),
             Self::Overflow => "ERR increment or decrement would overflow".to_owned(),
+            Self::OutOfMemory => {
+                "OOM command not allowed when used memory > 'maxmemory'.".to_owned()
+            }
             Self::KeyTooLong { .. }
             | Self::ValueTooLong { .. }
             | Self::TooManyKeys { .. }
             | Self::NoKeys
             | Self::Shared
-            | Self::UndeclaredKey => format!("ERR {self}"),
+            | Self::UndeclaredKey
+            | Self::TooHeavy { .. } => format!("ERR {self}"),
         }
     }
+}
+
+/// Asks for room for an entry of this weight, where room has to be asked for.
+pub(crate) fn admit_write<V: Value + ?Sized>(
+    shard: &Shard<V>,
+    key: &Key<'_>,
+    weight: u64,
+    context: &Context<'_, V>,
+) -> Result<(), CommandError> {
+    let Some(room) = context.room else { return Ok(()) };
+    let write = Write { key: *key, weight: Some(weight) };
+    Ok(room.admit(shard, Writes::from_iter([write]))?)
 }
 
 /// Refuses a value that is longer than the bound.

@@ -9,9 +9,9 @@ use crate::command::check_value_bytes;
 use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Garbage;
+use crate::shard::Kept;
 use crate::shard::Key;
 use crate::shard::Shard;
-use crate::time::NEVER;
 
 /// Adds to a decimal number; an absent key counts as 0.
 pub(crate) struct Incr<'k> {
@@ -27,12 +27,30 @@ impl Operation<[u8]> for Incr<'_> {
         slice::from_ref(&self.key)
     }
 
+    fn each_write<'o>(
+        &'o self,
+        shard: &Shard<[u8]>,
+        context: &Context<'_, [u8]>,
+        mut each: impl FnMut(Key<'o>, u64),
+    ) {
+        if let Ok(sum) = self.sum(shard.peek(&self.key, context.now)) {
+            each(self.key, weight_of(shard, &self.key, sum.to_string().as_bytes(), context));
+        }
+    }
+
     fn run(self, shard: &mut Shard<[u8]>, context: &mut Context<'_, [u8]>) -> Self::Output {
-        let present = shard.get(&self.key, context);
-        let number = present.as_deref().map_or(Ok(0), |entry| parse_number(entry.value()))?;
-        let sum = number.checked_add(self.by).ok_or(CommandError::Overflow)?;
+        let sum = self.sum(shard.get(&self.key, context).as_deref());
+        let sum = sum.inspect_err(|_| shard.tally().others += 1)?;
         write_bytes(shard, &self.key, sum.to_string().as_bytes(), context);
         Ok(sum)
+    }
+}
+
+impl Incr<'_> {
+    /// The number that is to be there.
+    fn sum(&self, present: Option<&Entry<[u8]>>) -> Result<i64, CommandError> {
+        let number = present.map_or(Ok(0), |entry| parse_number(entry.value()))?;
+        number.checked_add(self.by).ok_or(CommandError::Overflow)
     }
 }
 
@@ -63,37 +81,66 @@ impl Operation<[u8]> for Append<'_, '_> {
         slice::from_ref(&self.key)
     }
 
+    fn each_write<'o>(
+        &'o self,
+        shard: &Shard<[u8]>,
+        context: &Context<'_, [u8]>,
+        mut each: impl FnMut(Key<'o>, u64),
+    ) {
+        let joined = self.joined(shard.peek(&self.key, context.now));
+        if let Ok(joined) = joined {
+            each(self.key, weight_of(shard, &self.key, &joined, context));
+        }
+    }
+
     fn run(self, shard: &mut Shard<[u8]>, context: &mut Context<'_, [u8]>) -> Self::Output {
-        let present = shard.get(&self.key, context);
-        let present = present.map_or(&[][..], |entry| entry.value());
-        let len = present.len() + self.suffix.len();
-        check_value_bytes(len)?;
-        let joined = [present, self.suffix].concat();
+        let joined = self.joined(shard.get(&self.key, context).as_deref());
+        let joined = joined.inspect_err(|_| shard.tally().others += 1)?;
         write_bytes(shard, &self.key, &joined, context);
-        Ok(len)
+        Ok(joined.len())
     }
 }
 
-/// Writes over an entry or makes one, and keeps the deadline.
+impl Append<'_, '_> {
+    /// The bytes that are to be there.
+    fn joined(&self, present: Option<&Entry<[u8]>>) -> Result<Vec<u8>, CommandError> {
+        let present = present.map_or(&[][..], |entry| entry.value());
+        check_value_bytes(present.len() + self.suffix.len())?;
+        Ok([present, self.suffix].concat())
+    }
+}
+
+/// How a key is kept that gets these bytes: as long as it was.
+fn kept(
+    present: Option<&Entry<[u8]>>,
+    key: &Key<'_>,
+    bytes: &[u8],
+    context: &Context<'_, [u8]>,
+) -> Kept {
+    match present {
+        Some(entry) => entry.kept(context.now).weighing(context.weight(key, bytes)),
+        None => context.kept(key, bytes),
+    }
+}
+
+/// What the entry of a key will weigh with these bytes.
+fn weight_of(shard: &Shard<[u8]>, key: &Key<'_>, bytes: &[u8], context: &Context<'_, [u8]>) -> u64 {
+    let kept = kept(shard.peek(key, context.now), key, bytes, context);
+    Entry::<[u8]>::weight_of(key.bytes, bytes.len(), kept)
+}
+
+/// Writes over an entry or makes one, and keeps it as long as it was.
 fn write_bytes(
     shard: &mut Shard<[u8]>,
     key: &Key<'_>,
     bytes: &[u8],
     context: &mut Context<'_, [u8]>,
 ) {
-    let (deadline, access) = match shard.get(key, context) {
-        Some(entry) => {
-            entry.touch();
-            if entry.try_overwrite(bytes).is_ok() {
-                return;
-            }
-            (entry.deadline(), entry.access())
-        }
-        None => (NEVER, 0),
-    };
-    let entry = Entry::new(key.bytes, bytes, deadline);
-    entry.set_access(access);
-    let replaced = shard.insert(entry, key.hash, context.hasher);
+    let kept = kept(shard.get(key, context).as_deref(), key, bytes, context);
+    if shard.overwrite(key, bytes, kept, context).is_ok() {
+        return;
+    }
+    let replaced = shard.write(Entry::new(key.bytes, bytes, kept), key.hash, context);
     context.dropped.extend(replaced.map(Garbage::Entry));
 }
 

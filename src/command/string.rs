@@ -4,14 +4,17 @@ use std::slice;
 
 use crate::command::Access;
 use crate::command::Deadline;
+use crate::command::Idle;
 use crate::command::Operation;
 use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Handle;
+use crate::shard::Kept;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
+use crate::time::NEVER;
 
 /// Reads a value.
 pub(crate) struct Get<'k> {
@@ -29,8 +32,11 @@ impl<V: Value + ?Sized> Operation<V> for Get<'_> {
     #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
     #[inline(always)]
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
-        let entry = shard.get(&self.key, context)?;
-        entry.touch();
+        let Some(entry) = shard.get(&self.key, context) else {
+            shard.tally().misses += 1;
+            return None;
+        };
+        entry.touch(context.hit, context.now);
         Some(entry.handle())
     }
 }
@@ -76,6 +82,31 @@ impl<V: Value + ?Sized> Operation<V> for Remove<'_> {
     }
 }
 
+/// Removes an entry if it is still the one of a handle.
+pub(crate) struct RemoveSame<'k, 'h, V: Value + ?Sized> {
+    pub(crate) key: Key<'k>,
+    pub(crate) seen: &'h Handle<V>,
+}
+
+impl<V: Value + ?Sized> Operation<V> for RemoveSame<'_, '_, V> {
+    type Output = bool;
+    const ACCESS: Access = Access::Write;
+
+    fn keys(&self) -> &[Key<'_>] {
+        slice::from_ref(&self.key)
+    }
+
+    fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> bool {
+        let Self { key, seen } = self;
+        let present = shard.get(&key, context);
+        if Condition::Same(seen).is_met(present.as_deref()) {
+            return Remove { key }.run(shard, context);
+        }
+        shard.tally().others += 1;
+        false
+    }
+}
+
 /// Writes a value, whatever is there, and clears the key's deadline.
 pub(crate) struct Put<'k, 'v, V: Value + ?Sized> {
     pub(crate) key: Key<'k>,
@@ -90,10 +121,21 @@ impl<V: Value + ?Sized> Operation<V> for Put<'_, '_, V> {
         slice::from_ref(&self.key)
     }
 
+    fn each_write<'o>(
+        &'o self,
+        _shard: &Shard<V>,
+        context: &Context<'_, V>,
+        mut each: impl FnMut(Key<'o>, u64),
+    ) {
+        let kept = context.kept(&self.key, V::of_source(&self.value));
+        let bytes = V::source_bytes(&self.value);
+        each(self.key, Entry::<V>::weight_of(self.key.bytes, bytes, kept));
+    }
+
     #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
     #[inline(always)]
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) {
-        shard.put(&self.key, self.value, context);
+        shard.put(&self.key, self.value, 0, context);
     }
 }
 
@@ -121,6 +163,9 @@ pub(crate) struct Set<'k, 'v, 'h, V: Value + ?Sized> {
     pub(crate) key: Key<'k>,
     pub(crate) value: V::Source<'v>,
     pub(crate) deadline: Deadline,
+    pub(crate) idle: Idle,
+    /// What somebody says that the entry weighs; 0 is what it takes of memory.
+    pub(crate) weight: u64,
     pub(crate) condition: Condition<'h, V>,
     /// Whether the value that was there is wanted.
     pub(crate) return_old: bool,
@@ -142,33 +187,45 @@ impl<'v, V: Value + ?Sized> Operation<V> for Set<'_, 'v, '_, V> {
         slice::from_ref(&self.key)
     }
 
+    fn each_write<'o>(
+        &'o self,
+        shard: &Shard<V>,
+        context: &Context<'_, V>,
+        mut each: impl FnMut(Key<'o>, u64),
+    ) {
+        let present = shard.peek(&self.key, context.now);
+        if !self.condition.is_met(present) {
+            return;
+        }
+        let idle = self.idle.resolve(present.map(|entry| entry.kept(context.now)), context);
+        let kept = Kept::until(NEVER).unless_idle(idle, context.now).weighing(self.weight);
+        let bytes = V::source_bytes(&self.value);
+        each(self.key, Entry::<V>::weight_of(self.key.bytes, bytes, kept));
+    }
+
     #[inline]
     fn run(self, shard: &mut Shard<V>, context: &mut Context<'_, V>) -> Self::Output {
-        let Self { key, value, deadline, condition, return_old } = self;
-        let mut present = shard.get(&key, context);
+        let Self { key, value, deadline, idle, weight, condition, return_old } = self;
+        let present = shard.get(&key, context);
         if !condition.is_met(present.as_deref()) {
             let current = present.filter(|_| return_old).map(|entry| entry.handle());
+            shard.tally().others += 1;
             return SetResult::Unmet(value, current);
         }
-        let deadline = deadline.resolve(present.as_deref().map(Entry::deadline), context.now);
-        let value = match &mut present {
-            Some(entry) if !return_old => match entry.try_overwrite(value) {
-                Ok(old) => {
-                    entry.set_deadline(deadline);
-                    entry.touch();
-                    context.dropped.push(Garbage::Value(old));
-                    shard.note_deadline(deadline);
-                    return SetResult::Done(None);
-                }
+        let before = present.as_deref().map(|entry| entry.kept(context.now));
+        let expires = deadline.resolve(before, &key, context);
+        let idle = idle.resolve(before, context);
+        let kept = Kept::until(expires).unless_idle(idle, context.now).weighing(weight);
+        let value = if present.is_some() && !return_old {
+            match shard.overwrite(&key, value, kept, context) {
+                Ok(()) => return SetResult::Done(None),
                 Err(value) => value,
-            },
-            Some(_) | None => value,
+            }
+        } else {
+            value
         };
-        let entry = Entry::new(key.bytes, value, deadline);
-        if let Some(present) = present {
-            entry.set_access(present.access());
-        }
-        let old = shard.insert(entry, key.hash, context.hasher);
+        let entry = Entry::new(key.bytes, value, kept);
+        let old = shard.write(entry, key.hash, context);
         let handle = old.as_ref().filter(|_| return_old).map(Entry::handle);
         context.dropped.extend(old.map(Garbage::Entry));
         SetResult::Done(handle)

@@ -3,16 +3,18 @@
 use crate::command::Access;
 use crate::command::CommandError;
 use crate::command::Deadline;
+use crate::command::Idle;
 use crate::command::Operation;
 use crate::command::check_value_bytes;
 use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Garbage;
+use crate::shard::Kept;
 use crate::shard::Key;
 use crate::shard::Shard;
 use crate::shard::Value;
+use crate::shard::Write;
 use crate::sync::ClosureScope;
-use crate::time::NEVER;
 
 /// A staged write of one declared key.
 enum Staged<V: Value + ?Sized> {
@@ -53,12 +55,11 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
     /// # Errors
     /// [`CommandError::UndeclaredKey`]: declare the key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<&V>, CommandError> {
-        let index = self.index(key.as_ref())?;
-        Ok(match &self.staged[index] {
-            Some(Staged::Write(entry)) => Some(entry.value()),
-            Some(Staged::Remove) => None,
-            None => self.shard.peek(&self.keys[index], self.context.now).map(Entry::value),
-        })
+        let found = self.find(self.index(key.as_ref())?);
+        Ok(found.map(|entry| {
+            entry.touch(self.context.hit, self.context.now);
+            entry.value()
+        }))
     }
 
     /// Whether a declared key is there, as this transaction sees it.
@@ -66,7 +67,16 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
     /// # Errors
     /// [`CommandError::UndeclaredKey`]: declare the key.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool, CommandError> {
-        self.get(key).map(|found| found.is_some())
+        Ok(self.find(self.index(key.as_ref())?).is_some())
+    }
+
+    /// The entry of a declared key, as this transaction sees it.
+    fn find(&self, index: usize) -> Option<&Entry<V>> {
+        match &self.staged[index] {
+            Some(Staged::Write(entry)) => Some(entry),
+            Some(Staged::Remove) => None,
+            None => self.shard.peek(&self.keys[index], self.context.now),
+        }
     }
 
     /// Stages a value for a declared key and clears its deadline.
@@ -74,7 +84,7 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
     /// # Errors
     /// [`CommandError::UndeclaredKey`] and [`CommandError::ValueTooLong`]; nothing is staged.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: V::Source<'_>) -> Result<(), CommandError> {
-        self.stage(key.as_ref(), value, Deadline::At(NEVER))
+        self.stage(key.as_ref(), value, (Deadline::Default, Idle::Default))
     }
 
     /// Stages a value for a declared key and keeps its deadline.
@@ -86,25 +96,24 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
         key: impl AsRef<[u8]>,
         value: V::Source<'_>,
     ) -> Result<(), CommandError> {
-        self.stage(key.as_ref(), value, Deadline::Keep)
+        self.stage(key.as_ref(), value, (Deadline::Keep, Idle::Keep))
     }
 
     fn stage(
         &mut self,
         key: &[u8],
         value: V::Source<'_>,
-        deadline: Deadline,
+        (deadline, idle): (Deadline, Idle),
     ) -> Result<(), CommandError> {
         let index = self.index(key)?;
         check_value_bytes(V::source_bytes(&value))?;
         let key = &self.keys[index];
-        let present = match &self.staged[index] {
-            Some(Staged::Write(entry)) => Some(entry),
-            Some(Staged::Remove) => None,
-            None => self.shard.peek(key, self.context.now),
-        };
-        let deadline = deadline.resolve(present.map(Entry::deadline), self.context.now);
-        let entry = Entry::new(key.bytes, value, deadline);
+        let before = self.find(index).map(|present| present.kept(self.context.now));
+        let expires = deadline.resolve(before, key, &self.context);
+        let idle = idle.resolve(before, &self.context);
+        let weight = self.context.weight(key, V::of_source(&value));
+        let kept = Kept::until(expires).unless_idle(idle, self.context.now).weighing(weight);
+        let entry = Entry::new(key.bytes, value, kept);
         self.put(index, Staged::Write(entry));
         Ok(())
     }
@@ -115,7 +124,7 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
     /// [`CommandError::UndeclaredKey`]: declare the key.
     pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<bool, CommandError> {
         let index = self.index(key.as_ref())?;
-        let found = self.contains_key(key)?;
+        let found = self.find(index).is_some();
         self.put(index, Staged::Remove);
         Ok(found)
     }
@@ -126,19 +135,40 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
         }
     }
 
+    /// Asks for room for all that is staged.
+    fn admit(&self) -> Result<(), CommandError> {
+        let Some(room) = self.context.room else { return Ok(()) };
+        let writes = self.keys.iter().zip(&self.staged).filter_map(|(&key, staged)| {
+            let weight = match staged.as_ref()? {
+                Staged::Write(entry) => Some(entry.weight()),
+                Staged::Remove => None,
+            };
+            Some(Write { key, weight })
+        });
+        Ok(room.admit(self.shard, writes.collect())?)
+    }
+
     fn apply(self) {
         let mut context = self.context;
-        for (key, staged) in self.keys.iter().zip(self.staged) {
+        for (index, (key, staged)) in self.keys.iter().zip(self.staged).enumerate() {
+            self.shard.count_key(index);
             let old = match staged {
-                Some(Staged::Write(entry)) => self.shard.insert(entry, key.hash, context.hasher),
+                Some(Staged::Write(entry)) => self.shard.write(entry, key.hash, &context),
                 Some(Staged::Remove) => self.shard.remove(key, &mut context),
-                None => None,
+                None => {
+                    self.shard.tally().others += 1;
+                    None
+                }
             };
             context.dropped.extend(old.map(Garbage::Entry));
         }
     }
 
     fn discard(self) {
+        // As many units as keys; none of them did anything.
+        let tally = self.shard.tally();
+        tally.others += self.keys.len() as u64;
+        tally.extra += self.keys.len() as u64 - 1;
         let writes = self.staged.into_iter().flatten().filter_map(|staged| match staged {
             Staged::Write(entry) => Some(Garbage::Entry(entry)),
             Staged::Remove => None,
@@ -164,8 +194,10 @@ where
     V: Value + ?Sized,
     F: FnOnce(&mut Transaction<'_, V>) -> Result<R, E>,
 {
-    type Output = Result<R, E>;
+    /// What the closure returned, unless there was no room for what it staged.
+    type Output = Result<Result<R, E>, CommandError>;
     const ACCESS: Access = Access::Write;
+    const DECIDES_LATE: bool = true;
 
     fn keys(&self) -> &[Key<'_>] {
         self.keys
@@ -176,10 +208,12 @@ where
         let _scope = ClosureScope::enter();
         let mut transaction = Transaction::new(self.keys, shard, context.reborrow());
         let outcome = (self.closure)(&mut transaction);
-        match outcome {
-            Ok(_) => transaction.apply(),
-            Err(_) => transaction.discard(),
+        let admitted = if outcome.is_ok() { transaction.admit() } else { Ok(()) };
+        if outcome.is_ok() && admitted.is_ok() {
+            transaction.apply();
+        } else {
+            transaction.discard();
         }
-        outcome
+        admitted.map(|()| outcome)
     }
 }

@@ -69,6 +69,8 @@ impl<V: Value + ?Sized> Roster<V> {
                 Err(error) => Err(error),
             };
         }
+        // What came back may be more than the source may hold.
+        self.make_room(source, 0);
         taken.map_err(|error| {
             let error = AdminError::SetSlot { slot: record.slot, error };
             self.moves.refused(id, error);
@@ -99,7 +101,9 @@ impl<V: Value + ?Sized> Roster<V> {
             }
             check_pull_back(&pair.me, &pair.peer, record.id)?;
             let back = (Batch::Any(self.quota(limits, pair.now)), Existing::Keep);
-            let mut context = Context { now: pair.now, hasher: pair.hasher, dropped: pair.dropped };
+            // Asks for no room: what comes home was here, and has nowhere else to go.
+            let mut context = Context::new(pair.now, pair.hasher, pair.dropped);
+            context.hit = members.0.hit(record.slot, 0);
             let returned = transfer(pair.peer_shard, pair.my_shard, back, &mut context);
             if let Transfer::Moved(returned) = returned {
                 let left = pair.peer_shard.len();

@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::migration::MoveId;
 use crate::migration::SetSlotError;
 use crate::node::HandoverId;
+use crate::shard::Refusal;
 use crate::slot::Slot;
 use crate::topology::NodeId;
 use crate::worker::WorkerError;
@@ -94,6 +95,17 @@ pub enum AdminError {
         /// The length of the key.
         bytes: usize,
     },
+    /// What would come to the target takes more room than its bound leaves free, and its policy
+    /// evicts nothing for it.
+    #[error("slot {slot}: the target has room for {free}, and {needed} would come")]
+    TargetFull {
+        /// The slot.
+        slot: Slot,
+        /// What would have to be free, in entries or bytes, as the bound counts.
+        needed: u64,
+        /// What is free.
+        free: u64,
+    },
     /// A batch of no key, or of more than [`MIGRATE_KEYS_MAX`](crate::limits::MIGRATE_KEYS_MAX).
     #[error("a batch of {keys} keys is out of bounds")]
     BatchSize {
@@ -113,6 +125,15 @@ pub enum AdminError {
 }
 
 impl AdminError {
+    /// That there is no room for what would come to the target of a move.
+    pub(super) fn target_full(slot: Slot, refusal: Refusal) -> Self {
+        let (needed, free) = match refusal {
+            Refusal::Full { needed, free } => (needed, free),
+            Refusal::TooHeavy { weight, bound } => (weight, bound),
+        };
+        Self::TargetFull { slot, needed, free }
+    }
+
     /// What a Redis node would print for this error, without the leading `-`.
     pub fn redis_text(&self) -> String {
         match self {
@@ -133,6 +154,7 @@ impl AdminError {
             | Self::NoSuchMove { .. }
             | Self::NoSuchHandover { .. }
             | Self::TooManyHandovers
+            | Self::TargetFull { .. }
             | Self::KeyTooLong { .. }
             | Self::BatchSize { .. }
             | Self::BatchBytes

@@ -19,11 +19,14 @@ use crate::node::Member;
 use crate::node::Pull;
 use crate::node::Roster;
 use crate::node::Way;
+use crate::node::bounded::Order;
 use crate::node::member::state_of;
+use crate::shard::Bare;
 use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Hold;
 use crate::shard::Key;
+use crate::shard::Refusal;
 use crate::shard::Shard;
 use crate::shard::Value;
 use crate::slot::Slot;
@@ -58,6 +61,8 @@ pub(crate) struct Attempt {
     pub(crate) patience: Patience,
     /// The clock's reading before the token, for the fault of that name.
     pub(crate) early: Option<u64>,
+    /// Whether room has been made, as far as there is something to evict.
+    pub(crate) is_last: bool,
 }
 
 /// What a node answers when it does not serve.
@@ -76,6 +81,20 @@ pub(crate) enum Executed<O, T> {
     Pull(Pull, O),
     /// The slot's state has changed; the same node is to be asked again.
     Again(O),
+    /// There is no room for what it would write.
+    NoRoom(Refusal, O),
+}
+
+/// What running an operation came to: its output, or that there is no room for what it would write.
+pub(crate) type Ran<O, T> = Result<T, (Refusal, O)>;
+
+impl<O, T> From<Ran<O, T>> for Executed<O, T> {
+    fn from(ran: Ran<O, T>) -> Self {
+        match ran {
+            Ok(output) => Self::Done(output),
+            Err((refusal, operation)) => Self::NoRoom(refusal, operation),
+        }
+    }
 }
 
 /// An attempt that did not reach the shard.
@@ -85,8 +104,9 @@ pub(crate) type Attempted<O, T> = Result<Executed<O, T>, NotExecuted<O>>;
 
 impl<V: Value + ?Sized> Roster<V> {
     /// Takes the token of a slot to serve an operation with these keys, where nothing stands in its
-    /// way: the cluster is open and lends its tokens, the slot is the node's and no move of it is
-    /// open. If anything does, [`execute`](Self::execute) finds out what.
+    /// way: the cluster is open, lends its tokens and asks for nothing more, the slot is the node's
+    /// and no move of it is open. If anything does, [`hold`](Self::hold) and
+    /// [`execute`](Self::execute) find out what.
     #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
     #[inline(always)]
     pub(crate) fn hold_at_once<'r>(
@@ -94,12 +114,57 @@ impl<V: Value + ?Sized> Roster<V> {
         member: &'r Member<V>,
         keys: &[Key<'_>],
         (slot, patience): (Slot, Patience),
-    ) -> Option<Hold<'r, V>> {
+    ) -> Option<Bare<'r, V>> {
         // Before anything else, because the lines are a long way off.
         if let [key, ..] = keys {
             member.headers.prefetch(key);
         }
-        if !self.serves_at_once() {
+        if !self.plain || self.expect_open().is_err() {
+            return None;
+        }
+        let header = member.headers.get(slot);
+        let hold = match patience {
+            Patience::Wait => header.lock_bare(),
+            Patience::Try => header.try_lock_bare()?,
+        };
+        (hold.is_settled() && member.is_up()).then_some(hold)
+    }
+
+    /// Runs an operation under a token that [`hold_at_once`](Self::hold_at_once) took.
+    #[inline]
+    pub(crate) fn serve_at_once<O: Operation<V>>(
+        &self,
+        member: &Member<V>,
+        (slot, mut hold): (Slot, Bare<'_, V>),
+        operation: O,
+    ) -> O::Output {
+        // As `Dropped::after`, but for its closure, into which the operation would be copied. Made
+        // after the token was taken, it is freed after the token all the same: what runs gives the
+        // token back on whatever way out, and nothing before it lets go of anything.
+        let mut dropped = Dropped::new();
+        let now = Now::new(&*self.clock);
+        let mut context = Context::new(&now, &self.hasher, &mut dropped);
+        let output = operation.run(&mut hold, &mut context);
+        hold.count_units(1);
+        member.release_bare(slot, hold);
+        dropped.free();
+        mem::forget(dropped);
+        output
+    }
+
+    /// [`hold_at_once`](Self::hold_at_once) where what the nodes hold is bounded, or entries are
+    /// kept on terms of the cluster.
+    #[inline]
+    pub(crate) fn hold<'r>(
+        &self,
+        member: &'r Member<V>,
+        keys: &[Key<'_>],
+        (slot, patience): (Slot, Patience),
+    ) -> Option<Hold<'r, V>> {
+        if let [key, ..] = keys {
+            member.headers.prefetch(key);
+        }
+        if self.plain || !self.serves_at_once() {
             return None;
         }
         let header = member.headers.get(slot);
@@ -110,24 +175,19 @@ impl<V: Value + ?Sized> Roster<V> {
         (hold.is_settled() && member.is_up()).then_some(hold)
     }
 
-    /// Runs an operation under a token that [`hold_at_once`](Self::hold_at_once) took.
+    /// Runs an operation under a token that [`hold`](Self::hold) took.
     #[inline]
-    pub(crate) fn serve_at_once<O: Operation<V>>(
+    pub(crate) fn serve<O: Operation<V>>(
         &self,
         member: &Member<V>,
         (slot, hold): (Slot, Hold<'_, V>),
         operation: O,
-    ) -> O::Output {
-        // As `Dropped::after`, but for its closure, into which the operation would be copied. Made
-        // after the token was taken, it is freed after the token all the same: `run_held` gives the
-        // token back on whatever way out, and nothing before it lets go of anything.
-        let mut dropped = Dropped::new();
-        let now = Now::new(&*self.clock);
-        let context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
-        let output = self.run_held(member, slot, operation, (hold, context));
-        dropped.free();
-        mem::forget(dropped);
-        output
+    ) -> Ran<O, O::Output> {
+        Dropped::after(|dropped| {
+            let now = Now::new(&*self.clock);
+            let context = self.context(&now, dropped);
+            self.run_held(member, slot, operation, (hold, context))
+        })
     }
 
     /// Runs an operation under the token of a slot in which all of its keys are, and gives the
@@ -139,14 +199,38 @@ impl<V: Value + ?Sized> Roster<V> {
         member: &Member<V>,
         slot: Slot,
         operation: O,
+        held: (Hold<'_, V>, Context<'_, V>),
+    ) -> Ran<O, O::Output> {
+        match &member.order {
+            Some(order) if O::ACCESS == Access::Write => {
+                self.run_bounded((member, order), slot, operation, held)
+            }
+            Some(order @ Order::Sampled(_)) => {
+                Ok(Self::run_traced((member, order), slot, operation, held))
+            }
+            Some(_) | None => Ok(Self::run_and_release(member, slot, operation, held)),
+        }
+    }
+
+    /// Runs an operation under the token and gives it back.
+    #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
+    #[inline(always)]
+    pub(super) fn run_and_release<O: Operation<V>>(
+        member: &Member<V>,
+        slot: Slot,
+        operation: O,
         (mut hold, mut context): (Hold<'_, V>, Context<'_, V>),
     ) -> O::Output {
         let output = operation.run(&mut hold, &mut context);
-        if !self.strict {
-            hold.count_lent();
-        }
-        member.release(slot, hold);
+        Self::count_and_release(member, slot, hold);
         output
+    }
+
+    /// Counts an operation that has run, and gives the token back.
+    #[inline]
+    pub(super) fn count_and_release(member: &Member<V>, slot: Slot, mut hold: Hold<'_, V>) {
+        hold.count_units(1);
+        member.release(slot, hold);
     }
 
     /// Runs an operation on a node, in place or, in strict mode, on the shard's worker.
@@ -166,10 +250,14 @@ impl<V: Value + ?Sized> Roster<V> {
         }
         if self.strict {
             return Self::on_worker(member, attempt, operation, |attempt, operation| {
-                self.execute_here(member, attempt, operation)
+                self.making_room(member, attempt, operation, |attempt, operation| {
+                    self.execute_here(member, attempt, operation)
+                })
             });
         }
-        self.execute_here(member, attempt, operation)
+        self.making_room(member, attempt, operation, |attempt, operation| {
+            self.execute_here(member, attempt, operation)
+        })
     }
 
     /// Sends an attempt to the shard's worker. What was not run comes back.
@@ -217,9 +305,10 @@ impl<V: Value + ?Sized> Roster<V> {
                 Some(early) => Now::new(early),
                 None => Now::new(&*self.clock),
             };
-            let context = Context { now: &now, hasher: &self.hasher, dropped };
+            let mut context = self.context(&now, dropped);
+            context.guesses &= !attempt.is_last;
             Ok(if early_state == Some(true) && member.is_up() {
-                Executed::Done(self.run_held(member, attempt.slot, operation, (hold, context)))
+                self.run_held(member, attempt.slot, operation, (hold, context)).into()
             } else {
                 self.execute_routed(member, attempt, operation, (hold, context))
             })
@@ -243,7 +332,7 @@ impl<V: Value + ?Sized> Roster<V> {
         match route(&facts, presence) {
             Route::Serve => {
                 let held = (hold, context);
-                Executed::Done(self.run_held(member, attempt.slot, operation, held))
+                self.run_held(member, attempt.slot, operation, held).into()
             }
             Route::PullBack { target, id } => {
                 Executed::Pull(Pull { source: member.id, target, id, way: Way::Back }, operation)
@@ -401,7 +490,9 @@ mod tests {
                 let other = Asking::Move(MoveId::new(8));
                 for asking in [Asking::No, Asking::Any, Asking::Move(id), other] {
                     let (semantics, patience) = (Semantics::Pull, Patience::Wait);
-                    let attempt = Attempt { slot, asking, semantics, patience, early: None };
+                    let is_last = false;
+                    let attempt =
+                        Attempt { slot, asking, semantics, patience, early: None, is_last };
                     for access in [Access::Read, Access::Write] {
                         let facts = roster.facts(member, attempt, access, &hold);
                         let present = Presence { missing: 1, present: 0, multi: false };

@@ -17,7 +17,9 @@ use crate::node::Node;
 use crate::node::Roster;
 use crate::node::handover_set::Change;
 use crate::node::handover_set::Next;
+use crate::node::handover_set::Reservation;
 use crate::node::setslot::Pair;
+use crate::shard::Room;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::testing::Fault;
@@ -65,7 +67,8 @@ impl<V: Value + ?Sized> Node<V> {
     /// # Errors
     /// [`AdminError::SetSlot`]: `NotOwner`, `MoveToSelf`, `SlotIsOpen` for a slot that is open or
     /// reserved otherwise, `KeysSplit` for an open move whose keys lie on both sides (send the
-    /// others or abort, then retry), `TargetHoldsKeys`; [`AdminError::UnknownNode`];
+    /// others or abort, then retry), `TargetHoldsKeys`; [`AdminError::TargetFull`];
+    /// [`AdminError::UnknownNode`];
     /// [`AdminError::Worker`]: `Busy` while a call that lost too many races holds the slot still
     /// (come back), `Closed`, `Reentrant`. Nothing was changed.
     ///
@@ -99,17 +102,18 @@ impl<V: Value + ?Sized> Node<V> {
     ) -> Result<HandedOver, AdminError> {
         self.roster.expect_open()?;
         let peer = self.roster.named(target)?;
-        let refused = |error| AdminError::SetSlot { slot, error };
         if target == self.id {
-            return Err(refused(SetSlotError::MoveToSelf { node: target }));
+            let error = SetSlotError::MoveToSelf { node: target };
+            return Err(AdminError::SetSlot { slot, error });
         }
         self.roster.expect_gate_open(slot)?;
         let sides = (self.member(), peer);
-        let handed = self
-            .roster
-            .on_marks(sides, slot, |pair| self.roster.hand_over(slot, pair, None, tried));
-        let (handed, claim) = handed.map_err(refused)?;
+        let (handed, claim) = self.roster.with_room_at(peer, || {
+            self.roster.on_marks(sides, slot, |pair| self.roster.hand_over(slot, pair, None, tried))
+        })?;
         self.roster.broadcast(target, &[claim]);
+        // What has come over may be more than the target may hold.
+        self.roster.make_room(peer, 0);
         Ok(handed)
     }
 }
@@ -122,7 +126,7 @@ impl<V: Value + ?Sized> Roster<V> {
         pair: &mut Pair<'_, V>,
         reserved: Option<MoveId>,
         tried: Tried,
-    ) -> Result<(HandedOver, Claim), SetSlotError> {
+    ) -> Result<(HandedOver, Claim), AdminError> {
         // Only an open pair asks whether the source has keys; else its entries are not looked at.
         if matches!(pair.me.state, SlotState::Migrating { .. }) {
             pair.me.has_keys = pair.my_shard.has_live(pair.now);
@@ -131,7 +135,12 @@ impl<V: Value + ?Sized> Roster<V> {
             pair.peer_shard.has_live(pair.now) && !self.faults.has(Fault::HandoverOverKeys);
         let (before, target) = (pair.me, pair.peer.node);
         let own = || self.flip_to(slot, Some(target));
-        let handed = hand_over(&mut pair.me, &mut pair.peer, reserved, own)?;
+        if let (None, false, Some(room)) = (reserved, pair.peer.has_keys, pair.peer_room) {
+            let admitted = room.admit_all_of(pair.my_shard);
+            admitted.map_err(|refusal| AdminError::target_full(slot, refusal))?;
+        }
+        let handed = hand_over(&mut pair.me, &mut pair.peer, reserved, own)
+            .map_err(|error| AdminError::SetSlot { slot, error })?;
         if self.faults.has(Fault::HandoverOneSide) {
             pair.me = before;
         }
@@ -140,7 +149,7 @@ impl<V: Value + ?Sized> Roster<V> {
             keys = pair.my_shard.len() as u64;
             pair.my_shard.hand_over_to(pair.peer_shard, pair.dropped);
         } else {
-            pair.my_shard.clear(pair.dropped);
+            pair.my_shard.clear_expired(pair.dropped);
         }
         let id = match handed.id {
             Some(id) => {
@@ -193,23 +202,26 @@ impl<V: Value + ?Sized> Roster<V> {
         let slot = planned.slot;
         if let Change::Flip(reserved) = change {
             // The others pass the gate: no call sees a reservation come or go.
-            self.expect_gate_open(slot).inspect_err(|_| self.moves.waited(reserved))?;
+            self.expect_gate_open(slot).inspect_err(|_| self.moves.waited(reserved.id))?;
         }
         let sides = (self.known(planned.source), self.known(planned.target));
-        let stepped = self.on_marks(sides, slot, |pair| match change {
+        let step = |pair: &mut Pair<'_, V>| match change {
             Change::Reserve => self.reserve(id, slot, pair),
             Change::Flip(reserved) => self.flip_reserved(id, (slot, reserved), pair),
             Change::Release(reserved) => self.release_reserved(id, (slot, reserved), pair),
-        });
+        };
+        let stepped = self.with_room_at(sides.1, || self.on_marks(sides, slot, step));
+        if stepped.is_ok() {
+            self.make_room(sides.1, 0);
+        }
         stepped.or_else(|error| {
             if self.handovers.next(id) != Some(next) {
                 // Another driver was faster.
                 return Ok(HandoverStep::More);
             }
-            let error = AdminError::SetSlot { slot, error };
             self.handovers.note_error(id, error);
             if let Change::Flip(reserved) | Change::Release(reserved) = change {
-                self.moves.refused(reserved, error);
+                self.moves.refused(reserved.id, error);
             }
             Err(error)
         })
@@ -220,14 +232,21 @@ impl<V: Value + ?Sized> Roster<V> {
         set: HandoverId,
         slot: Slot,
         pair: &mut Pair<'_, V>,
-    ) -> Result<HandoverStep, SetSlotError> {
+    ) -> Result<HandoverStep, AdminError> {
+        let refused = |error| AdminError::SetSlot { slot, error };
         pair.peer.has_keys = pair.peer_shard.has_live(pair.now);
         let id = self.draw_move_id();
-        reserve(&mut pair.me, &mut pair.peer, id)?;
-        if !self.handovers.reserved(set, id) {
+        if let Some(peer_room) = pair.peer_room {
+            let admitted = peer_room.admit_all_of(pair.my_shard);
+            admitted.map_err(|refusal| AdminError::target_full(slot, refusal))?;
+        }
+        reserve(&mut pair.me, &mut pair.peer, id).map_err(refused)?;
+        let reserved = Reservation { id, room: pair.peer_room.map_or(0, Room::set_aside) };
+        if !self.handovers.reserved(set, reserved) {
             // The set has turned round meanwhile: as if not tried.
-            release(&mut pair.me, &mut pair.peer, id)?;
-            return Err(SetSlotError::NoSuchMove);
+            take_in(pair, reserved);
+            release(&mut pair.me, &mut pair.peer, id).map_err(refused)?;
+            return Err(refused(SetSlotError::NoSuchMove));
         }
         self.moves.begin(record_of(id, slot, pair, Some(set)));
         Ok(HandoverStep::Reserved { slot })
@@ -236,11 +255,12 @@ impl<V: Value + ?Sized> Roster<V> {
     fn flip_reserved(
         &self,
         set: HandoverId,
-        (slot, reserved): (Slot, MoveId),
+        (slot, reserved): (Slot, Reservation),
         pair: &mut Pair<'_, V>,
-    ) -> Result<HandoverStep, SetSlotError> {
+    ) -> Result<HandoverStep, AdminError> {
         let (HandedOver { keys, .. }, _) =
-            self.hand_over(slot, pair, Some(reserved), Tried::default())?;
+            self.hand_over(slot, pair, Some(reserved.id), Tried::default())?;
+        take_in(pair, reserved);
         self.handovers.flipped(set);
         Ok(HandoverStep::Flipped { slot, keys })
     }
@@ -248,10 +268,12 @@ impl<V: Value + ?Sized> Roster<V> {
     fn release_reserved(
         &self,
         set: HandoverId,
-        (slot, reserved): (Slot, MoveId),
+        (slot, reserved): (Slot, Reservation),
         pair: &mut Pair<'_, V>,
-    ) -> Result<HandoverStep, SetSlotError> {
-        let closed = release(&mut pair.me, &mut pair.peer, reserved)?;
+    ) -> Result<HandoverStep, AdminError> {
+        let closed = release(&mut pair.me, &mut pair.peer, reserved.id)
+            .map_err(|error| AdminError::SetSlot { slot, error })?;
+        take_in(pair, reserved);
         // In this order: who hears that the set has ended finds that its records have, too.
         self.end_move(closed, pair.now);
         self.handovers.released(set);
@@ -270,6 +292,14 @@ impl<V: Value + ?Sized> Roster<V> {
             let claims: Vec<_> = of_one.iter().map(|planned| claim(planned.slot)).collect();
             self.broadcast(target, &claims);
         }
+    }
+}
+
+/// Brings what was reserved at the target into this hold, at the end of which it is settled: with
+/// what has come, or because nothing has.
+fn take_in<V: Value + ?Sized>(pair: &Pair<'_, V>, reserved: Reservation) {
+    if let Some(room) = pair.peer_room {
+        room.take_in(reserved.room);
     }
 }
 

@@ -105,30 +105,40 @@ pub(super) enum Next {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Change {
     Reserve,
-    Flip(MoveId),
-    Release(MoveId),
+    Flip(Reservation),
+    Release(Reservation),
+}
+
+/// A slot that is reserved, with room for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Reservation {
+    /// The id under which both sides are marked.
+    pub(super) id: MoveId,
+    /// What was reserved of the target's budget, for what the slot held then. What comes in
+    /// afterwards comes over as well, room or not: nothing may fail then.
+    pub(super) room: u64,
 }
 
 struct OpenSet {
     phase: HandoverPhase,
     moves: Arc<[PlannedMove]>,
-    /// The ids under which the first of the slots were reserved.
-    ids: Vec<MoveId>,
+    /// The reservations of the first of the slots.
+    reserved: Vec<Reservation>,
     flipped: usize,
     last_error: Option<AdminError>,
 }
 
 impl OpenSet {
     fn next(&self) -> Next {
-        let reserved = self.ids.len();
+        let reserved = self.reserved.len();
         match self.phase {
             HandoverPhase::Reserving => Next::Change(self.moves[reserved], Change::Reserve),
-            HandoverPhase::Committed => match self.ids.get(self.flipped) {
-                Some(&id) => Next::Change(self.moves[self.flipped], Change::Flip(id)),
+            HandoverPhase::Committed => match self.reserved.get(self.flipped) {
+                Some(&slot) => Next::Change(self.moves[self.flipped], Change::Flip(slot)),
                 None => Next::End { flipped: true },
             },
-            HandoverPhase::Releasing => match self.ids.last() {
-                Some(&id) => Next::Change(self.moves[reserved - 1], Change::Release(id)),
+            HandoverPhase::Releasing => match self.reserved.last() {
+                Some(&slot) => Next::Change(self.moves[reserved - 1], Change::Release(slot)),
                 None => Next::End { flipped: false },
             },
         }
@@ -159,8 +169,8 @@ impl Handovers {
         state.drawn += 1;
         let id = HandoverId(state.drawn);
         let phase = phase_of(&moves, 0);
-        let ids = Vec::with_capacity(moves.len());
-        state.open.insert(id, OpenSet { phase, moves, ids, flipped: 0, last_error: None });
+        let reserved = Vec::with_capacity(moves.len());
+        state.open.insert(id, OpenSet { phase, moves, reserved, flipped: 0, last_error: None });
         Ok(id)
     }
 
@@ -174,12 +184,12 @@ impl Handovers {
 
     /// Takes note of a reservation, in its hold, unless the set has turned round; with the last one
     /// the set is committed. Nobody reserves the same slot twice: its marks refuse that.
-    pub(super) fn reserved(&self, set: HandoverId, id: MoveId) -> bool {
+    pub(super) fn reserved(&self, set: HandoverId, slot: Reservation) -> bool {
         let accepted = self.change(set, |set| {
             let goes_on = set.phase == HandoverPhase::Reserving;
             if goes_on {
-                set.ids.push(id);
-                set.phase = phase_of(&set.moves, set.ids.len());
+                set.reserved.push(slot);
+                set.phase = phase_of(&set.moves, set.reserved.len());
             }
             goes_on
         });
@@ -193,7 +203,7 @@ impl Handovers {
 
     /// Takes note of a release, in its hold.
     pub(super) fn released(&self, set: HandoverId) {
-        self.change(set, |set| set.ids.pop());
+        self.change(set, |set| set.reserved.pop());
     }
 
     pub(super) fn note_error(&self, set: HandoverId, error: AdminError) {
@@ -233,7 +243,7 @@ fn record_of(id: HandoverId, set: &OpenSet) -> HandoverRecord {
         id,
         phase: set.phase,
         moves: Arc::clone(&set.moves),
-        reserved: set.ids.len(),
+        reserved: set.reserved.len(),
         flipped: set.flipped,
         last_error: set.last_error,
     }

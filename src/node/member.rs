@@ -3,11 +3,16 @@
 use std::collections::VecDeque;
 
 use crate::command::Access;
+use crate::evict::Hit;
+use crate::evict::Policy;
 use crate::limits::CONFLICTS_KEPT_MAX;
 use crate::migration::MoveId;
 use crate::migration::Side;
 use crate::migration::SlotState;
+use crate::node::Bound;
 use crate::node::Claim;
+use crate::node::bounded::Order;
+use crate::shard::Bare;
 use crate::shard::Headers;
 use crate::shard::Hold;
 use crate::shard::Shard;
@@ -46,6 +51,16 @@ pub struct Conflict {
     pub kept: SlotOwner,
 }
 
+/// What the builder decides about every node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemberOptions {
+    pub(crate) full_coverage: bool,
+    /// How much the node may hold, if that is bounded.
+    pub(crate) bound: Option<Bound>,
+    /// What it does at that bound.
+    pub(crate) policy: Policy,
+}
+
 /// One node.
 pub(crate) struct Member<V: Value + ?Sized> {
     pub(crate) id: NodeId,
@@ -57,6 +72,8 @@ pub(crate) struct Member<V: Value + ?Sized> {
     /// The slots that want to be swept.
     pub(crate) deadlines: SlotBits,
     pub(crate) workers: Box<[Arc<Worker>]>,
+    /// How room is made, where what the node holds is bounded.
+    pub(super) order: Option<Order>,
     epoch_seen: AtomicU64,
     epoch_bumped: AtomicU64,
     full_coverage: AtomicBool,
@@ -70,9 +87,11 @@ impl<V: Value + ?Sized> Member<V> {
         id: NodeId,
         view: View,
         workers: Box<[Arc<Worker>]>,
-        full_coverage: bool,
+        options: MemberOptions,
     ) -> Self {
-        let headers = Headers::new();
+        let MemberOptions { full_coverage, bound, policy } = options;
+        let headers = Headers::new(bound.map(|bound| bound.budget(policy)));
+        let order = headers.budget().map(|budget| Order::new(policy, budget.bound()));
         for (slot, _) in view.owned_by(id) {
             headers.get(slot).lock().owned = true;
         }
@@ -83,6 +102,7 @@ impl<V: Value + ?Sized> Member<V> {
             populated: SlotBits::new(),
             deadlines: SlotBits::new(),
             workers,
+            order,
             epoch_seen: AtomicU64::new(0),
             epoch_bumped: AtomicU64::new(0),
             full_coverage: AtomicBool::new(full_coverage),
@@ -96,6 +116,12 @@ impl<V: Value + ?Sized> Member<V> {
     #[inline]
     pub(crate) fn worker(&self, slot: Slot) -> &Worker {
         &self.workers[slot.index() % self.workers.len()]
+    }
+
+    /// What a hit leaves behind in a hold with this serial.
+    #[inline]
+    pub(super) fn hit(&self, slot: Slot, serial: u16) -> Hit {
+        self.order.as_ref().map_or(Hit::Mark, |order| order.hit(slot, serial))
     }
 
     /// Whether requests are served. Relaxed: a switch may be seen a little later.
@@ -167,12 +193,17 @@ impl<V: Value + ?Sized> Member<V> {
         before - conflicts.len()
     }
 
-    /// How many operations ran here on a lent token. Looks at every slot of this node and at those
-    /// that have had keys here.
-    pub(crate) fn lent_count(&self) -> u64 {
+    /// How many units ran here.
+    pub(crate) fn unit_count(&self) -> u64 {
+        self.touched_slots().iter().map(|slot| self.headers.get(slot).unit_count()).sum()
+    }
+
+    /// The slots of which something may have happened here: this node's, and those that have had
+    /// keys or a mark here.
+    pub(super) fn touched_slots(&self) -> SlotSet {
         let mut slots: SlotSet = self.populated.iter().collect();
         slots.extend(self.view.owned_by(self.id).map(|(slot, _)| slot));
-        slots.iter().map(|slot| self.headers.get(slot).lent_count()).sum()
+        slots
     }
 
     /// The other node that a mark here names. None when it names this node itself, which only the
@@ -237,11 +268,22 @@ impl<V: Value + ?Sized> Member<V> {
         }
     }
 
+    /// [`release`](Self::release) where nothing is bounded.
+    #[inline]
+    pub(crate) fn release_bare(&self, slot: Slot, mut hold: Bare<'_, V>) {
+        if hold.take_news() {
+            self.release_with_news(slot, hold.unbounded());
+        }
+    }
+
     #[cold]
     fn release_with_news(&self, slot: Slot, hold: Hold<'_, V>) {
         self.headers.renew_hint(slot, &hold);
         let deadline = hold.next_deadline();
         self.populated.insert(slot);
+        if let Some(order) = &self.order {
+            order.note_table(slot);
+        }
         if deadline == NEVER {
             return;
         }

@@ -18,6 +18,7 @@ use crate::shard::Garbage;
 use crate::shard::Key;
 use crate::shard::Transfer;
 use crate::shard::Value;
+use crate::shard::Write;
 use crate::shard::transfer;
 use crate::slot::Slot;
 use crate::testing::Fault;
@@ -64,11 +65,13 @@ impl<V: Value + ?Sized> Node<V> {
     /// Runs on the slot's worker here, under both tokens: all of the batch is moved at one instant,
     /// by pointer; deadlines and identities stay. What has expired is removed, not sent. A batch
     /// may be smaller, down to none, while [`left`](BatchResult::left) is not 0: it looks at
-    /// [`MIGRATE_BUCKETS`](crate::limits::MIGRATE_BUCKETS) buckets of the table at most.
+    /// [`MIGRATE_BUCKETS`](crate::limits::MIGRATE_BUCKETS) buckets of the table at most, and ends
+    /// where a target that refuses what it has no room for has none.
     ///
     /// # Errors
     /// [`AdminError::BatchSize`], `BatchBytes`, `HoldTime`, `SetSlot` with `NoSuchMove` when the
-    /// move is not open under `id`, `Worker`. Nothing was changed, and trying again is harmless.
+    /// move is not open under `id`, `TargetFull` when there is no room for a single key, `Worker`.
+    /// Nothing was changed, and trying again is harmless.
     pub fn migrate_batch(
         &self,
         slot: Slot,
@@ -80,7 +83,7 @@ impl<V: Value + ?Sized> Node<V> {
             check_batch(&pair.me, &pair.peer, id)
                 .map_err(|error| AdminError::SetSlot { slot, error })?;
             let quota = self.roster.quota(limits, pair.now);
-            self.send(pair, id, (Batch::Any(quota), Existing::Replace))
+            self.send(pair, (slot, id), (Batch::Any(quota), Existing::Replace))
         });
         sent.inspect_err(|&error| self.roster.moves.refused(id, error))
     }
@@ -91,7 +94,8 @@ impl<V: Value + ?Sized> Node<V> {
     /// # Errors
     /// `NoKey` when none is here and live, `BusyKey` (see [`MigrateOptions`]), `CrossSlot`,
     /// `KeyTooLong`, `BatchSize`, `SetSlot` with `TargetNotImporting` when no move to `target` is
-    /// open, `UnknownNode`, `Worker`. Nothing was changed, and trying again is harmless.
+    /// open, `TargetFull`, `UnknownNode`, `Worker`. Nothing was changed, and trying again is
+    /// harmless.
     pub fn migrate_keys(
         &self,
         keys: &[impl AsRef<[u8]>],
@@ -103,7 +107,7 @@ impl<V: Value + ?Sized> Node<V> {
         self.on_source((slot, SetSlotError::TargetNotImporting { target }), |pair| {
             let id = open_move_to(&pair.me, &pair.peer, target)
                 .map_err(|error| AdminError::SetSlot { slot, error })?;
-            let sent = self.send(pair, id, (Batch::Named(&keys), options.existing()))?;
+            let sent = self.send(pair, (slot, id), (Batch::Named(&keys), options.existing()))?;
             if sent.moved == 0 { Err(AdminError::NoKey) } else { Ok(sent) }
         })
     }
@@ -112,10 +116,12 @@ impl<V: Value + ?Sized> Node<V> {
     fn send(
         &self,
         pair: &mut Pair<'_, V>,
-        id: MoveId,
+        (slot, id): (Slot, MoveId),
         batch: (Batch<'_>, Existing),
     ) -> Result<BatchResult, AdminError> {
-        let mut context = Context { now: pair.now, hasher: pair.hasher, dropped: pair.dropped };
+        let mut context = Context::new(pair.now, pair.hasher, pair.dropped);
+        context.room = pair.peer_room;
+        context.hit = self.roster.known(pair.peer.node).hit(slot, 0);
         #[cfg(feature = "testing")]
         if self.roster.faults.has(Fault::CopyWithoutDelete) {
             pair.my_shard.share_into(pair.peer_shard, &mut context);
@@ -125,6 +131,7 @@ impl<V: Value + ?Sized> Node<V> {
         let sent = transfer(pair.my_shard, pair.peer_shard, batch, &mut context);
         match sent {
             Transfer::Busy => Err(AdminError::BusyKey),
+            Transfer::Full(refusal) => Err(AdminError::target_full(slot, refusal)),
             Transfer::Moved(moved) => {
                 let left = pair.my_shard.len();
                 self.roster.moves.change(id, |record| {
@@ -142,15 +149,19 @@ impl<V: Value + ?Sized> Node<V> {
     fn on_source<R: Send>(
         &self,
         (slot, unmarked): (Slot, SetSlotError),
-        run: impl FnOnce(&mut Pair<'_, V>) -> Result<R, AdminError> + Send,
+        run: impl Fn(&mut Pair<'_, V>) -> Result<R, AdminError> + Send,
     ) -> Result<R, AdminError> {
         self.roster.expect_open()?;
         let member = self.member();
-        member.worker(slot).call(Patience::Wait, || {
+        member.worker(slot).call(Patience::Wait, move || {
             let Some(peer) = member.peer_in(member.peek_state(slot)) else {
                 return Err(AdminError::SetSlot { slot, error: unmarked });
             };
-            self.roster.on_marks((member, self.roster.known(peer)), slot, run)
+            let peer = self.roster.known(peer);
+            let send = || self.roster.on_marks((member, peer), slot, &run);
+            let sent = self.roster.with_room_at(peer, send);
+            self.roster.make_room(peer, 0);
+            sent
         })?
     }
 
@@ -196,22 +207,26 @@ impl<V: CloneValue + ?Sized> Node<V> {
         self.roster.expect_open()?;
         let member = self.member();
         member.worker(slot).call(Patience::Wait, || {
-            self.roster.on_marks((member, peer), slot, |pair| {
+            let copy_now = |pair: &mut Pair<'_, V>| {
                 check_copy(&pair.me, &pair.peer).map_err(refused)?;
-                let copied = copy(pair, &keys, options.existing())?;
+                let copied = copy(pair, slot, (&keys, options.existing()))?;
                 if let Some(id) = pair.peer.state.move_id() {
                     self.roster.moves.change(id, |record| record.keys_copied += copied as u64);
                 }
                 Ok(copied)
-            })
+            };
+            let copy = || self.roster.on_marks((member, peer), slot, copy_now);
+            let copied = self.roster.with_room_at(peer, copy);
+            self.roster.make_room(peer, 0);
+            copied
         })?
     }
 }
 
 fn copy<V: CloneValue + ?Sized>(
     pair: &mut Pair<'_, V>,
-    keys: &[Key<'_>],
-    existing: Existing,
+    slot: Slot,
+    (keys, existing): (&[Key<'_>], Existing),
 ) -> Result<usize, AdminError> {
     // A caller's `Clone` runs under the tokens, and so does the `Drop` of copies that are refused.
     let _scope = crate::sync::ClosureScope::enter();
@@ -225,14 +240,23 @@ fn copy<V: CloneValue + ?Sized>(
             return Err(AdminError::BusyKey);
         }
         let owned = entry.value().to_owned_value();
-        copies.push((Entry::from_owned(key.bytes, owned, entry.deadline()), key.hash));
+        copies.push((Entry::from_owned(key.bytes, owned, entry.kept(pair.now)), *key));
     }
     if copies.is_empty() {
         return Err(AdminError::NoKey);
     }
+    if let Some(room) = pair.peer_room {
+        let write =
+            |(copied, key): &(Entry<V>, _)| Write { key: *key, weight: Some(copied.weight()) };
+        let admitted = room.admit(pair.peer_shard, copies.iter().map(write).collect());
+        admitted.map_err(|refusal| AdminError::target_full(slot, refusal))?;
+    }
     let count = copies.len();
-    for (copied, hash) in copies {
-        let replaced = pair.peer_shard.insert(copied, hash, pair.hasher);
+    for (copied, key) in copies {
+        // No operation of a client's made them, so that no unit stands for them.
+        pair.peer_shard.tally().extra += 1;
+        let replaced = pair.peer_shard.insert(copied, key.hash, pair.hasher);
+        pair.peer_shard.count_write(replaced.as_ref(), pair.now);
         pair.dropped.extend(replaced.map(Garbage::Entry));
     }
     Ok(count)

@@ -2,12 +2,15 @@
 //! one hold.
 
 mod abort;
+mod bounded;
 mod bus;
 mod error;
+mod evict;
 mod execute;
 mod faithful;
 mod handover;
 mod handover_set;
+mod hands;
 mod hear;
 mod limits;
 mod member;
@@ -18,13 +21,16 @@ mod pair;
 mod pull;
 mod repair;
 mod roster;
+mod sample;
 mod setslot;
 mod slots;
+mod stats;
 mod sweep;
 mod whole;
 mod window;
 
 pub use abort::AbortStep;
+pub use bounded::Bound;
 pub use bus::Claim;
 pub use error::AdminError;
 pub use execute::Asking;
@@ -42,7 +48,7 @@ pub use slots::BumpEpoch;
 pub(crate) use bus::Message;
 pub(crate) use execute::{Attempt, Attempted, Executed, Redirected};
 pub(crate) use handover::Tried;
-pub(crate) use member::{Member, state_of};
+pub(crate) use member::{Member, MemberOptions, state_of};
 pub(crate) use pull::{Pull, Way};
 pub(crate) use roster::{Roster, RosterOptions, WorkerPlan};
 pub(crate) use window::{Visit, Window};

@@ -84,7 +84,14 @@ impl<V: Value + ?Sized> Roster<V> {
         if let Err(error) = self.expect_open() {
             return Err((error, operation));
         }
-        let run = |attempt, operation| self.pull_here(asked, pull, attempt, operation);
+        let run = |attempt, operation| {
+            self.making_room(
+                self.known(pull.runs_at()),
+                attempt,
+                operation,
+                |attempt, operation| self.pull_here(asked, pull, attempt, operation),
+            )
+        };
         if self.strict {
             return Self::on_worker(self.known(pull.source), attempt, operation, run);
         }
@@ -103,7 +110,7 @@ impl<V: Value + ?Sized> Roster<V> {
             let state = source.peek_state(attempt.slot);
             return Ok(self.answer_without_pull(asked, state, (pull, attempt), operation));
         }
-        Dropped::after(|dropped| {
+        let pulled = Dropped::after(|dropped| {
             let holds = match attempt.patience {
                 Patience::Wait => Some(lock_pair(source, target, attempt.slot)),
                 Patience::Try => try_lock_pair(source, target, attempt.slot),
@@ -112,13 +119,16 @@ impl<V: Value + ?Sized> Roster<V> {
                 return Err((WorkerError::Busy, operation));
             };
             let now = self.now();
-            let context = Context { now: &now, hasher: &self.hasher, dropped };
+            let mut context = self.context(&now, dropped);
+            context.guesses &= !attempt.is_last;
             let held = (holds, context);
             Ok(match pull.way {
                 Way::Forth | Way::Back => self.pull_held(asked, (pull, attempt), operation, held),
                 Way::Neither => self.judge_held((pull, attempt), operation, held),
             })
-        })
+        });
+        self.make_room(self.known(pull.runs_at()), 0);
+        pulled
     }
 
     fn pull_held<O: Operation<V>>(
@@ -142,7 +152,7 @@ impl<V: Value + ?Sized> Roster<V> {
             if is_aborting_alone(&sides.0, pull) {
                 drop(at_target);
                 let held = (at_source, context);
-                return Executed::Done(self.run_held(source, slot, operation, held));
+                return self.run_held(source, slot, operation, held).into();
             }
             let state = if asked == source.id { sides.0.state } else { sides.1.state };
             return self.answer_without_pull(asked, state, (pull, attempt), operation);
@@ -153,6 +163,7 @@ impl<V: Value + ?Sized> Roster<V> {
         };
         let existing = if pull.way == Way::Back { Existing::Keep } else { Existing::Replace };
         let named = (Batch::Named(operation.keys()), existing);
+        context.hit = taker.hit(slot, 0);
         let pulled = transfer(&mut from, &mut to, named, &mut context);
         if let Transfer::Moved(Travelled { keys: keys @ 1.., bytes }) = pulled {
             self.moves.change(pull.id, |record| {
@@ -166,8 +177,10 @@ impl<V: Value + ?Sized> Roster<V> {
         // Whatever changes the marks needs the other token too, and the keys are all here: one
         // token is enough, and a long closure holds up one side only.
         drop(from);
+        // What came over is no part of what the operation writes.
+        to.settle_now();
         self.answers.count_pull();
-        Executed::Done(self.run_held(taker, slot, operation, (to, context)))
+        self.run_held(taker, slot, operation, (to, context)).into()
     }
 
     /// Turns ASKING that names no move into that of the open move, or into none, and goes on as the

@@ -211,7 +211,7 @@ impl<V: Value + ?Sized> Node<V> {
             me.view = self.roster.flip_to(slot, Some(self.id));
         }
         other.view = me.view;
-        let mut context = Context { now: &now, hasher: &self.roster.hasher, dropped: &mut dropped };
+        let mut context = Context::new(&now, &self.roster.hasher, &mut dropped);
         let keys_left = drop_copies(&mut theirs, &mine, &mut context);
         let opened = (keys_left > 0).then(|| {
             let id = self.roster.draw_move_id();

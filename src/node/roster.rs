@@ -1,13 +1,20 @@
 //! `Roster`: the nodes of one cluster and what they share.
 
+#[cfg(test)]
+use crate::evict::Policy;
 use crate::migration::MoveId;
 use crate::node::AdminError;
+use crate::node::Bound;
 use crate::node::Member;
+use crate::node::MemberOptions;
 use crate::node::bus::Bus;
 use crate::node::handover_set::Handovers;
 use crate::node::moves::Moves;
 use crate::node::nodes::Nodes;
+use crate::shard::Context;
+use crate::shard::Dropped;
 use crate::shard::KeyHasher;
+use crate::shard::Terms;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::sync;
@@ -42,35 +49,38 @@ pub(crate) enum WorkerPlan {
 }
 
 /// What the builder decides.
-pub(crate) struct RosterOptions {
+pub(crate) struct RosterOptions<V: Value + ?Sized> {
     pub(crate) workers: WorkerPlan,
     pub(crate) mailbox_jobs: usize,
     /// Every operation runs on its worker.
     pub(crate) strict: bool,
-    pub(crate) full_coverage: bool,
+    pub(crate) member: MemberOptions,
     /// Without threads jobs run on the caller's, as in step mode.
     pub(crate) threaded: bool,
     pub(crate) faults: Faults,
     pub(crate) clock: ClusterClock,
     pub(crate) hasher: KeyHasher,
+    /// What applies to entries of which a caller says nothing else, if it is anything.
+    pub(crate) terms: Option<Terms<V>>,
     /// Who owns what at the start. The nodes that it names are to be added before anything else
     /// happens.
     pub(crate) truth: View,
 }
 
 #[cfg(test)]
-impl RosterOptions {
+impl<V: Value + ?Sized> RosterOptions<V> {
     /// Without threads, one worker a node, the same hashes in every run, and slots without owners.
     pub(crate) fn of_unit_tests() -> Self {
         Self {
             workers: WorkerPlan::PerNode(1),
             mailbox_jobs: 1,
             strict: false,
-            full_coverage: true,
+            member: MemberOptions { full_coverage: true, bound: None, policy: Policy::default() },
             threaded: false,
             faults: Faults::default(),
             clock: ClusterClock::real(),
             hasher: KeyHasher::seeded(1),
+            terms: None,
             truth: View::new(),
         }
     }
@@ -82,6 +92,11 @@ pub(crate) struct Roster<V: Value + ?Sized> {
     pub(crate) hasher: KeyHasher,
     pub(crate) strict: bool,
     pub(crate) faults: Faults,
+    /// What applies to entries of which a caller says nothing else, if it is anything.
+    pub(crate) terms: Option<Box<Terms<V>>>,
+    /// Whether tokens are lent, nothing is bounded, entries are kept for ever unless their writer
+    /// says otherwise, and no fault is planted.
+    pub(crate) plain: bool,
     /// The owner of every slot, for the whole cluster: what ADDSLOTS and flips compare and swap.
     pub(crate) truth: View,
     pub(crate) gate: Gate,
@@ -98,7 +113,7 @@ pub(crate) struct Roster<V: Value + ?Sized> {
     move_ids: CachePadded<AtomicU64>,
     workers: WorkerPlan,
     mailbox_jobs: usize,
-    full_coverage: bool,
+    member: MemberOptions,
     threaded: bool,
     joining: Mutex<Joining>,
 }
@@ -167,13 +182,17 @@ struct Joining {
 }
 
 impl<V: Value + ?Sized> Roster<V> {
-    pub(crate) fn new(options: RosterOptions) -> Self {
+    pub(crate) fn new(options: RosterOptions<V>) -> Self {
+        let is_free = options.member.bound.is_none() && options.terms.is_none();
+        let plain = is_free && !options.strict && options.faults.is_empty();
         let newest = options.truth.iter().map(|(_, known)| known.epoch).max().unwrap_or_default();
         Self {
             clock: Arc::new(options.clock),
             hasher: options.hasher,
             strict: options.strict,
             faults: options.faults,
+            terms: options.terms.map(Box::new),
+            plain,
             truth: options.truth,
             gate: Gate::new(),
             bus: Bus::new(),
@@ -186,7 +205,7 @@ impl<V: Value + ?Sized> Roster<V> {
             move_ids: CachePadded::default(),
             workers: options.workers,
             mailbox_jobs: options.mailbox_jobs,
-            full_coverage: options.full_coverage,
+            member: options.member,
             threaded: options.threaded,
             joining: Mutex::new(Joining::default()),
         }
@@ -213,7 +232,7 @@ impl<V: Value + ?Sized> Roster<V> {
             WorkerPlan::Shared(_) => joining.shared.clone(),
         };
         let workers = workers.into_boxed_slice();
-        self.nodes.add(Member::new(id, self.truth.copy(), workers, self.full_coverage));
+        self.nodes.add(Member::new(id, self.truth.copy(), workers, self.member));
         drop(joining);
         // Pairs with the fence of `broadcast`: a claim that did not find this node is in the
         // cluster's words, which are merged below.
@@ -362,6 +381,22 @@ impl<V: Value + ?Sized> Roster<V> {
         let ownership = SlotOwner::new(owner, self.draw_epoch());
         self.truth.raise(slot, ownership);
         ownership
+    }
+
+    /// What work on a shard takes along that may write.
+    #[inline]
+    pub(super) fn context<'c>(
+        &'c self,
+        now: &'c Now<'c>,
+        dropped: &'c mut Dropped<V>,
+    ) -> Context<'c, V> {
+        let terms = self.terms.as_deref();
+        Context { terms, ..Context::new(now, &self.hasher, dropped) }
+    }
+
+    /// How much each node may hold, if that is bounded.
+    pub(crate) fn bound(&self) -> Option<Bound> {
+        self.member.bound
     }
 
     /// A time that is read when it is needed.

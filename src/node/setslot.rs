@@ -21,6 +21,7 @@ use crate::node::Roster;
 use crate::node::pair::lock_pair;
 use crate::shard::Dropped;
 use crate::shard::KeyHasher;
+use crate::shard::Room;
 use crate::shard::Shard;
 use crate::shard::Value;
 use crate::slot::Slot;
@@ -61,6 +62,9 @@ pub(super) struct Pair<'a, V: Value + ?Sized> {
     pub(super) now: &'a Now<'a>,
     pub(super) hasher: &'a KeyHasher,
     pub(super) dropped: &'a mut Dropped<V>,
+    /// What has to be asked before keys come to the peer, if it is bounded. What comes home from a
+    /// move that failed does not ask.
+    pub(super) peer_room: Option<&'a Room<'a>>,
 }
 
 impl<V: Value + ?Sized> Roster<V> {
@@ -102,6 +106,7 @@ impl<V: Value + ?Sized> Roster<V> {
         let now = self.now();
         let my_side = me.marks(slot, &mine);
         let peer_side = peer.marks(slot, &theirs);
+        let peer_room = theirs.room();
         let mut pair = Pair {
             me: my_side,
             peer: peer_side,
@@ -110,6 +115,7 @@ impl<V: Value + ?Sized> Roster<V> {
             now: &now,
             hasher: &self.hasher,
             dropped: &mut dropped,
+            peer_room: peer_room.as_ref(),
         };
         let result = transition(&mut pair);
         let (my_new, peer_new) = (pair.me, pair.peer);
@@ -118,6 +124,9 @@ impl<V: Value + ?Sized> Roster<V> {
         }
         if (peer_new.view, peer_new.state) != (peer_side.view, peer_side.state) {
             peer.put_side(slot, &mut theirs, &peer_new);
+        }
+        if let Some(room) = &peer_room {
+            theirs.settle_with(room);
         }
         me.release(slot, mine);
         peer.release(slot, theirs);
@@ -299,7 +308,7 @@ impl<V: Value + ?Sized> Node<V> {
             let own = || self.roster.flip_to(slot, Some(self.id));
             let id = flip(&pair.peer, &mut pair.me, own)?;
             // No live key is there; what is left has expired.
-            pair.peer_shard.clear(pair.dropped);
+            pair.peer_shard.clear_expired(pair.dropped);
             self.roster.moves.change(id, |record| record.phase = MovePhase::Flipped);
             Ok((id, pair.me.view))
         });

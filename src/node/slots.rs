@@ -178,7 +178,7 @@ impl<V: Value + ?Sized> Node<V> {
         if hold.has_live(&now) {
             return Err(AdminError::SlotHoldsKeys { slot });
         }
-        hold.clear(&mut dropped);
+        hold.clear_expired(&mut dropped);
         set_state(&mut *hold, SlotState::Reserved { id: self.roster.draw_move_id() });
         member.set_owned(slot, &mut hold, false);
         Ok(())

@@ -44,6 +44,15 @@ impl<V: Value + ?Sized> Roster<V> {
         })
     }
 
+    /// What the entries of a slot weigh together, expired ones that nobody met yet included, at one
+    /// instant.
+    pub(crate) fn weigh_slot(&self, slot: Slot) -> Result<u64, WorkerError> {
+        self.with_whole(slot, |whole| {
+            let weights = whole.shards.iter().flatten().map(|shard| shard.weight());
+            weights.fold(0, u64::saturating_add)
+        })
+    }
+
     /// Removes every entry of a slot at one instant; returns how many there were.
     pub(crate) fn clear_slot(&self, slot: Slot) -> Result<usize, WorkerError> {
         self.with_whole(slot, |whole| {

@@ -80,11 +80,12 @@ impl<V: Value + ?Sized> Roster<V> {
         }
         // One reading for all: they are all held when it is made.
         let now = self.now();
-        let mut context = Context { now: &now, hasher: &self.hasher, dropped: &mut dropped };
+        let mut context = self.context(&now, &mut dropped);
         for (index, (visit, hold)) in window.iter().flatten().zip(holds).enumerate() {
             let Some(mut hold) = hold else { continue };
+            hold.count_units(u32::try_from(visit.keys.len()).unwrap_or(u32::MAX));
+            context.hit = visit.member.hit(visit.keys[0].slot, hold.unit_serial());
             serve(index, &mut hold, &mut context);
-            hold.count_lent();
             visit.member.release(visit.keys[0].slot, hold);
         }
         served

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use crate::cluster::Client;
 use crate::cluster::Cluster;
+use crate::evict::Policy;
 use crate::migration::MoveId;
 use crate::migration::Side;
 use crate::migration::SlotState;
 use crate::node::Claim;
+use crate::node::MemberOptions;
 use crate::node::Message;
 use crate::node::MigrateOptions;
 use crate::node::MovePhase;
@@ -25,6 +27,7 @@ use crate::reshard::Repair;
 use crate::reshard::Resume;
 use crate::reshard::Uncovered;
 use crate::shard::Entry;
+use crate::shard::Kept;
 use crate::shard::Key;
 use crate::slot::SLOT_COUNT;
 use crate::slot::Slot;
@@ -71,7 +74,10 @@ struct Made {
 
 impl Bench {
     fn new() -> Self {
-        let options = RosterOptions { full_coverage: false, ..RosterOptions::of_unit_tests() };
+        let options = RosterOptions {
+            member: MemberOptions { full_coverage: false, bound: None, policy: Policy::default() },
+            ..RosterOptions::of_unit_tests()
+        };
         let roster = Arc::new(Roster::new(options));
         for _ in 0..3 {
             roster.add_node().unwrap();
@@ -133,7 +139,7 @@ impl Bench {
         let key = Key::new(name.as_bytes(), &self.roster.hasher).unwrap();
         let value = format!("of {node}");
         let mut hold = member.headers.get(slot).lock();
-        let entry = Entry::<[u8]>::new(key.bytes, value.as_bytes(), deadline);
+        let entry = Entry::<[u8]>::new(key.bytes, value.as_bytes(), Kept::until(deadline));
         hold.insert(entry, key.hash, &self.roster.hasher);
         member.release(slot, hold);
     }

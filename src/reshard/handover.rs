@@ -210,12 +210,18 @@ impl<V: Value + ?Sized> Handover<V> {
 
     /// A slot that another move holds open is joined, if that is a move between the same nodes;
     /// for whatever else a slot was refused, the set turns round.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "of the others none is about a slot")]
     fn refused(&mut self, error: AdminError) -> Result<(), Error> {
-        let AdminError::SetSlot { slot, error: reason } = error else { return Err(error.into()) };
+        let (slot, reason) = match error {
+            AdminError::SetSlot { slot, error } => (slot, Some(error)),
+            AdminError::TargetFull { slot, .. } => (slot, None),
+            error => return Err(error.into()),
+        };
         let Some(id) = self.id() else { return Err(error.into()) };
         self.slot = slot;
         let planned = self.moves.iter().find(|planned| planned.slot == slot);
-        let open = planned.and_then(|&planned| open_move(&self.cluster, planned, reason));
+        let open = planned.zip(reason);
+        let open = open.and_then(|(&planned, reason)| open_move(&self.cluster, planned, reason));
         if let (Some(open), Phase::Step(_)) = (open, self.phase) {
             self.phase = Phase::Join(id, open);
             return Ok(());

@@ -1,8 +1,15 @@
 //! `Context`: what work on a shard takes along for the time of one hold.
 
+use crate::evict::Entrance;
+use crate::evict::Hit;
 use crate::shard::Dropped;
+use crate::shard::Kept;
+use crate::shard::Key;
 use crate::shard::KeyHasher;
+use crate::shard::Room;
+use crate::shard::Terms;
 use crate::shard::Value;
+use crate::time::NEVER;
 use crate::time::Now;
 
 /// What is needed besides a shard, under its token.
@@ -13,11 +20,59 @@ pub(crate) struct Context<'a, V: Value + ?Sized> {
     pub(crate) hasher: &'a KeyHasher,
     /// What is removed goes here; it is freed when the token is back.
     pub(crate) dropped: &'a mut Dropped<V>,
+    /// Where new entries stand, as eviction sees it.
+    pub(crate) entrance: Entrance,
+    /// What a hit leaves behind, as eviction sees it.
+    pub(crate) hit: Hit,
+    /// What applies to entries of which a caller says nothing else, if it is anything.
+    pub(crate) terms: Option<&'a Terms<V>>,
+    /// What has to be asked before an entry comes in or grows. Whoever knows beforehand what an
+    /// operation writes has asked for it; what is known later asks then.
+    pub(crate) room: Option<&'a Room<'a>>,
+    /// Whether room is to be made for what a closure has not yet decided.
+    pub(crate) guesses: bool,
 }
 
-impl<V: Value + ?Sized> Context<'_, V> {
+impl<'a, V: Value + ?Sized> Context<'a, V> {
+    /// A context in which new entries come in with the main ones and are kept for ever, and nothing
+    /// is refused.
+    pub(crate) fn new(
+        now: &'a Now<'a>,
+        hasher: &'a KeyHasher,
+        dropped: &'a mut Dropped<V>,
+    ) -> Self {
+        Self {
+            now,
+            hasher,
+            dropped,
+            entrance: Entrance::Main,
+            hit: Hit::Mark,
+            terms: None,
+            room: None,
+            guesses: true,
+        }
+    }
+
+    /// How a key is kept that is written now and of which its writer says nothing.
+    pub(crate) fn kept(&self, key: &Key<'_>, value: &V) -> Kept {
+        self.kept_at(key, self.weight(key, value))
+    }
+
+    /// How a key is kept that is written now, of which its writer says no more than the weight.
+    pub(crate) fn kept_at(&self, key: &Key<'_>, weight: u64) -> Kept {
+        match self.terms {
+            None => Kept::until(NEVER),
+            Some(terms) => terms.kept(key, weight, self.now),
+        }
+    }
+
+    /// What the value of a key weighs, if somebody says so.
+    pub(crate) fn weight(&self, key: &Key<'_>, value: &V) -> u64 {
+        self.terms.map_or(0, |terms| terms.weight(key.bytes, value))
+    }
+
     /// The same for a shorter time, to be given away.
     pub(crate) fn reborrow(&mut self) -> Context<'_, V> {
-        Context { now: self.now, hasher: self.hasher, dropped: self.dropped }
+        Context { dropped: self.dropped, ..*self }
     }
 }

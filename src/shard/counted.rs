@@ -9,6 +9,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 
 use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::shard::kept::Kept;
 use crate::shard::value::Value;
 use crate::slab;
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
@@ -21,30 +22,47 @@ const REFERENCES_MAX: u32 = u32::MAX / 2;
 /// alignment. The hash of the key is not kept: who needs it computes it.
 #[repr(C)]
 pub(super) struct Head {
-    // Invariant: room for the value; fixed, because the allocation is freed by it. First, because a
-    // look-up reads everything else, and the key behind it.
-    pub(super) value_capacity: u32,
+    // Invariant: room for the value, and in the bit above it whether an `Extra` follows; fixed,
+    // because the allocation is freed by it. First, because a look-up reads everything else, and
+    // the key behind it.
+    capacity: u32,
     // Invariant: the number of `Counted` that point here. 0 only while the last one frees it.
     references: AtomicU32,
     // Relaxed throughout: only the holder of the shard's token reads or writes it, and the token
     // orders its holders.
     pub(super) deadline: AtomicU64,
-    // Invariant: the bytes of the value, at most `value_capacity`. Written only by a holder of
+    // Invariant: the bytes of the value, at most the capacity. Written only by a holder of
     // `&mut Counted` that is unique, so that nobody reads meanwhile.
     pub(super) value_len: u32,
-    // The low two bits are the mark, the others are eviction's. Relaxed throughout: a guess for
+    // The bits of a `Standing`, or what another policy keeps here. Relaxed throughout: a guess for
     // eviction that orders nothing.
-    pub(super) access: AtomicU16,
+    pub(super) standing: AtomicU16,
     // Invariant: the bytes of the key; fixed, because it tells where the value lies.
     key_len: u16,
 }
 
 const _: () = assert!(size_of::<Head>() == 24 && align_of::<Head>() == 8);
+const _: () = assert!(align_of::<Extra>() <= align_of::<Head>());
 // What a look-up reads first lies last, next to the key. Entries begin at any multiple of 8, so
 // that one in eight has its key in another line than the key's length.
-const _: () = assert!(offset_of!(Head, value_capacity) == 0 && offset_of!(Head, key_len) == 22);
+const _: () = assert!(offset_of!(Head, capacity) == 0 && offset_of!(Head, key_len) == 22);
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize);
-const _: () = assert!(VALUE_BYTES_MAX <= u32::MAX as usize);
+const _: () = assert!(VALUE_BYTES_MAX < HAS_EXTRA as usize);
+
+/// The bit of a capacity that says that an [`Extra`] follows the value.
+const HAS_EXTRA: u32 = 1 << 31;
+
+/// What few entries need; it lies behind the room for the value. Relaxed throughout, as the
+/// deadline.
+#[repr(C)]
+pub(super) struct Extra {
+    /// What somebody says that the entry weighs.
+    pub(super) weight: AtomicU64,
+    /// The entry expires when nobody has read it for so long.
+    pub(super) idle: AtomicU64,
+    /// When it does so even if it is read.
+    pub(super) expires: AtomicU64,
+}
 
 /// One counted reference to the allocation of an entry; the common core of [`Entry`](super::Entry)
 /// and [`Handle`](super::Handle).
@@ -75,16 +93,16 @@ impl<V: Value + ?Sized> Counted<V> {
     /// # Panics
     ///
     /// If key or value exceed their limits, which the caller has checked.
-    pub(super) fn of_source(key: &[u8], source: V::Source<'_>, deadline: u64) -> Self {
-        let head = Self::allocate(key, V::source_bytes(&source), deadline);
+    pub(super) fn of_source(key: &[u8], source: V::Source<'_>, kept: Kept) -> Self {
+        let head = Self::allocate(key, V::source_bytes(&source), kept);
         // SAFETY: `allocate` made room for `source_bytes` bytes, aligned, that nobody knows of.
         unsafe { V::write_source(source, Self::value_address(head, key.len())) };
         Self { head, owns: PhantomData }
     }
 
     /// As [`Counted::of_source`], of a value that stands alone.
-    pub(super) fn of_owned(key: &[u8], owned: V::Owned, deadline: u64) -> Self {
-        let head = Self::allocate(key, V::owned_bytes(&owned), deadline);
+    pub(super) fn of_owned(key: &[u8], owned: V::Owned, kept: Kept) -> Self {
+        let head = Self::allocate(key, V::owned_bytes(&owned), kept);
         // SAFETY: `allocate` made room for `owned_bytes` bytes, aligned, that nobody knows of.
         unsafe { V::write_owned(owned, Self::value_address(head, key.len())) };
         Self { head, owns: PhantomData }
@@ -132,15 +150,52 @@ impl<V: Value + ?Sized> Counted<V> {
         usize::from(self.head().key_len)
     }
 
-    fn layout(key_len: usize, value_capacity: usize) -> Layout {
-        let bytes = Self::value_offset(key_len) + value_capacity;
+    fn layout(key_len: usize, capacity: u32) -> Layout {
+        let bytes = if capacity & HAS_EXTRA == 0 {
+            Self::value_offset(key_len) + capacity as usize
+        } else {
+            Self::extra_offset(key_len, capacity) + size_of::<Extra>()
+        };
         Layout::from_size_align(bytes, Self::ALIGNMENT)
             .expect("key and value are within their limits")
     }
 
+    /// The bytes of an allocation with a value of so many bytes that is kept in this way.
+    pub(super) fn bytes_for(key: &[u8], value_bytes: usize, kept: Kept) -> usize {
+        let capacity = u32::try_from(value_bytes).unwrap_or(!HAS_EXTRA);
+        let extra = if kept.is_plain() { 0 } else { HAS_EXTRA };
+        Self::layout(key.len(), capacity | extra).size()
+    }
+
     /// The layout of this allocation.
+    #[inline]
     pub(super) fn own_layout(&self) -> Layout {
-        Self::layout(self.key_len(), self.head().value_capacity as usize)
+        Self::layout(self.key_len(), self.head().capacity)
+    }
+
+    /// The room for the value, in bytes.
+    #[inline]
+    pub(super) fn value_capacity(&self) -> usize {
+        (self.head().capacity & !HAS_EXTRA) as usize
+    }
+
+    /// What few entries have.
+    #[inline]
+    pub(super) fn extra(&self) -> Option<&Extra> {
+        let capacity = self.head().capacity;
+        if capacity & HAS_EXTRA == 0 {
+            return None;
+        }
+        let extra = Self::extra_address(self.head, self.key_len(), capacity);
+        // SAFETY: the bit says that `allocate` wrote one there, aligned, which lives as long as
+        // `self` and is changed by atomics only.
+        Some(unsafe { &*extra })
+    }
+
+    /// Where the extra lies, if there is one: behind the room for the value.
+    const fn extra_offset(key_len: usize, capacity: u32) -> usize {
+        let end = Self::value_offset(key_len) + (capacity & !HAS_EXTRA) as usize;
+        end.next_multiple_of(align_of::<Extra>())
     }
 
     /// Where the value lies: behind the key, at its alignment.
@@ -149,7 +204,7 @@ impl<V: Value + ?Sized> Counted<V> {
         (size_of::<Head>() + key_len).next_multiple_of(V::ALIGNMENT)
     }
 
-    // Both addresses lie inside the allocation, so wrapping arithmetic loses no provenance.
+    // All of these lie inside the allocation, so wrapping arithmetic loses no provenance.
     #[inline]
     fn key_address(head: NonNull<Head>) -> *mut u8 {
         head.as_ptr().cast::<u8>().wrapping_add(size_of::<Head>())
@@ -158,6 +213,11 @@ impl<V: Value + ?Sized> Counted<V> {
     #[inline]
     fn value_address(head: NonNull<Head>, key_len: usize) -> *mut u8 {
         head.as_ptr().cast::<u8>().wrapping_add(Self::value_offset(key_len))
+    }
+
+    #[inline]
+    fn extra_address(head: NonNull<Head>, key_len: usize, capacity: u32) -> *mut Extra {
+        head.as_ptr().wrapping_byte_add(Self::extra_offset(key_len, capacity)).cast()
     }
 
     /// Where the value lies, with its length.
@@ -169,21 +229,22 @@ impl<V: Value + ?Sized> Counted<V> {
 
     /// Memory with head and key written, and room for a value of `value_bytes` that is yet to be
     /// written.
-    fn allocate(key: &[u8], value_bytes: usize, deadline: u64) -> NonNull<Head> {
+    fn allocate(key: &[u8], value_bytes: usize, kept: Kept) -> NonNull<Head> {
         assert!(key.len() <= KEY_BYTES_MAX, "a key of {} bytes", key.len());
         assert!(value_bytes <= VALUE_BYTES_MAX, "a value of {value_bytes} bytes");
         let key_len = u16::try_from(key.len()).expect("checked against KEY_BYTES_MAX");
         let value_len = u32::try_from(value_bytes).expect("checked against VALUE_BYTES_MAX");
 
-        let layout = Self::layout(key.len(), value_bytes);
+        let capacity = if kept.is_plain() { value_len } else { value_len | HAS_EXTRA };
+        let layout = Self::layout(key.len(), capacity);
         let Some(memory) = slab::allocate(layout) else { handle_alloc_error(layout) };
         let head = memory.cast::<Head>();
         let content = Head {
-            value_capacity: value_len,
+            capacity,
             references: AtomicU32::new(1),
-            deadline: AtomicU64::new(deadline),
+            deadline: AtomicU64::new(kept.deadline()),
             value_len,
-            access: AtomicU16::new(0),
+            standing: AtomicU16::new(0),
             key_len,
         };
         // SAFETY: `layout` puts a head first and is aligned for it.
@@ -191,6 +252,17 @@ impl<V: Value + ?Sized> Counted<V> {
         let target = Self::key_address(head);
         // SAFETY: `layout` has room for the key behind the head, and nobody else knows of it.
         unsafe { target.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
+        if capacity & HAS_EXTRA != 0 {
+            let extra = Extra {
+                weight: AtomicU64::new(kept.weight),
+                idle: AtomicU64::new(kept.idle),
+                expires: AtomicU64::new(kept.expires),
+            };
+            let target = Self::extra_address(head, key.len(), capacity);
+            // SAFETY: `layout` has room for it there; the allocation is aligned to a head, which
+            // is as much as an extra needs, and the offset is a multiple of that.
+            unsafe { target.write(extra) };
+        }
         head
     }
 
@@ -250,7 +322,7 @@ struct Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: `Counted::free` makes one for each allocation, with the layout that `allocate`
-        // used, since neither the value's capacity nor the key's length ever changes.
+        // used, since neither the capacity nor the key's length ever changes.
         unsafe { slab::free(self.address, self.layout) }
     }
 }

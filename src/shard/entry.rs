@@ -1,11 +1,16 @@
 //! Entry: key, value and deadline in one counted allocation; the table's reference to it.
 #![expect(unsafe_code, reason = "a value is changed in place while nobody else can reach it")]
 
+use crate::evict::Hit;
+use crate::evict::Standing;
 use crate::shard::counted::Counted;
 use crate::shard::handle::Handle;
+use crate::shard::kept::Kept;
 use crate::shard::prefetch_read;
 use crate::shard::value::Value;
 use crate::sync::Ordering;
+use crate::time::NEVER;
+use crate::time::Now;
 
 /// An overwrite in place may leave room unused: any amount up to this capacity, half above it.
 const SLACK_FREE_BYTES: usize = 64;
@@ -16,8 +21,9 @@ const PREFETCHED_LINES: usize = 3;
 /// A cache line.
 const LINE_BYTES: usize = 64;
 
-/// Marks saturate here: more would only make a once popular entry harder to evict.
-const MARK_MAX: u16 = 3;
+/// What an entry takes of a table, about: a pointer and a control byte at the usual load of tables
+/// that double.
+const TABLE_SHARE_BYTES: u64 = 16;
 
 const _: () = assert!(size_of::<Option<Entry<[u8]>>>() == size_of::<usize>());
 
@@ -40,13 +46,13 @@ impl<V: Value + ?Sized> Entry<V> {
     /// # Panics
     ///
     /// If key or value exceed their limits, which the caller has checked.
-    pub(crate) fn new(key: &[u8], source: V::Source<'_>, deadline: u64) -> Self {
-        Self { counted: Counted::of_source(key, source, deadline) }
+    pub(crate) fn new(key: &[u8], source: V::Source<'_>, kept: Kept) -> Self {
+        Self { counted: Counted::of_source(key, source, kept) }
     }
 
     /// As [`Entry::new`], of a value that stands alone; the buffer of bytes or text is freed here.
-    pub(crate) fn from_owned(key: &[u8], owned: V::Owned, deadline: u64) -> Self {
-        Self { counted: Counted::of_owned(key, owned, deadline) }
+    pub(crate) fn from_owned(key: &[u8], owned: V::Owned, kept: Kept) -> Self {
+        Self { counted: Counted::of_owned(key, owned, kept) }
     }
 
     #[inline]
@@ -73,30 +79,85 @@ impl<V: Value + ?Sized> Entry<V> {
         }
     }
 
-    /// Sets the deadline; only the holder of the shard's token calls this.
+    /// Asks for the line in which the head lies.
     #[inline]
-    pub(crate) fn set_deadline(&self, deadline: u64) {
-        self.counted.head().deadline.store(deadline, Ordering::Relaxed);
+    pub(crate) fn prefetch_head(&self) {
+        prefetch_read(self.counted.head.as_ptr().cast::<u8>());
     }
 
-    /// The access word: the mark in the low two bits, the rest as [`Entry::set_access`] left it.
-    #[inline]
-    pub(crate) fn access(&self) -> u16 {
-        self.counted.head().access.load(Ordering::Relaxed)
+    /// How long the entry is kept, and what somebody says that it weighs.
+    pub(crate) fn kept(&self, now: &Now<'_>) -> Kept {
+        match self.counted.extra() {
+            None => Kept::until(self.deadline()),
+            Some(extra) => Kept::until(extra.expires.load(Ordering::Relaxed))
+                .unless_idle(extra.idle.load(Ordering::Relaxed), now)
+                .weighing(extra.weight.load(Ordering::Relaxed)),
+        }
     }
 
-    /// Replaces the whole access word.
+    /// Whether the entry has room for what there is to say of it.
     #[inline]
-    pub(crate) fn set_access(&self, access: u16) {
-        self.counted.head().access.store(access, Ordering::Relaxed);
+    pub(crate) fn can_keep(&self, kept: Kept) -> bool {
+        kept.is_plain() || self.counted.extra().is_some()
     }
 
-    /// Notes a hit: the mark goes up by one, at most to 3.
+    /// Keeps the entry for another time and at another weight, for which it has room; only the
+    /// holder of the shard's token calls this.
     #[inline]
-    pub(crate) fn touch(&self) {
-        let access = self.access();
-        if access & MARK_MAX < MARK_MAX {
-            self.set_access(access + 1);
+    pub(crate) fn keep(&self, kept: Kept) {
+        debug_assert!(self.can_keep(kept), "an entry has no room for its terms");
+        if let Some(extra) = self.counted.extra() {
+            extra.weight.store(kept.weight, Ordering::Relaxed);
+            extra.idle.store(kept.idle, Ordering::Relaxed);
+            extra.expires.store(kept.expires, Ordering::Relaxed);
+        }
+        self.counted.head().deadline.store(kept.deadline(), Ordering::Relaxed);
+    }
+
+    /// What eviction knows of the entry, by whatever policy.
+    #[inline]
+    pub(crate) fn trace(&self) -> u16 {
+        self.counted.head().standing.load(Ordering::Relaxed)
+    }
+
+    /// Notes what eviction knows of the entry; only the holder of the shard's token calls this.
+    #[inline]
+    pub(crate) fn set_trace(&self, bits: u16) {
+        self.counted.head().standing.store(bits, Ordering::Relaxed);
+    }
+
+    /// What the adaptive policy knows of the entry.
+    #[inline]
+    pub(crate) fn standing(&self) -> Standing {
+        Standing::from_bits(self.trace())
+    }
+
+    /// Notes what the adaptive policy knows of the entry.
+    #[inline]
+    pub(crate) fn set_standing(&self, standing: Standing) {
+        self.set_trace(standing.bits());
+    }
+
+    /// Notes a hit, from which the time without one counts anew.
+    #[inline]
+    pub(crate) fn touch(&self, hit: Hit, now: &Now<'_>) {
+        if let Some(bits) = hit.on(self.trace()) {
+            self.set_trace(bits);
+        }
+        if self.deadline() != NEVER {
+            self.put_off(now);
+        }
+    }
+
+    /// The entry expires later, if it is one that does so when nobody reads it.
+    #[inline(never)]
+    fn put_off(&self, now: &Now<'_>) {
+        let Some(extra) = self.counted.extra() else { return };
+        let idle = extra.idle.load(Ordering::Relaxed);
+        if idle != NEVER {
+            let expires = extra.expires.load(Ordering::Relaxed);
+            let deadline = expires.min(now.nanos().saturating_add(idle));
+            self.counted.head().deadline.store(deadline, Ordering::Relaxed);
         }
     }
 
@@ -138,7 +199,7 @@ impl<V: Value + ?Sized> Entry<V> {
     /// Overwrites the value in place, if no handle is out and the new value fits.
     ///
     /// It fits if it is a sized value, or if its bytes have room and do not waste more than half
-    /// of it (of at most 64 bytes, all). Key, deadline and access word stay.
+    /// of it (of at most 64 bytes, all). Key, deadline and standing stay.
     ///
     /// # Errors
     ///
@@ -175,10 +236,27 @@ impl<V: Value + ?Sized> Entry<V> {
         self.counted.own_layout().size()
     }
 
+    /// What the entry weighs: what somebody says, or the bytes of its allocation and of its share
+    /// of a table. What a value keeps elsewhere is not known here.
+    #[inline]
+    pub(crate) fn weight(&self) -> u64 {
+        let said = self.counted.extra().map_or(0, |extra| extra.weight.load(Ordering::Relaxed));
+        if said != 0 { said } else { self.allocation_bytes() as u64 + TABLE_SHARE_BYTES }
+    }
+
+    /// What an entry weighs that is made for such a key, and for a value of so many bytes that is
+    /// kept in this way.
+    pub(crate) fn weight_of(key: &[u8], value_bytes: usize, kept: Kept) -> u64 {
+        match kept.weight {
+            0 => Counted::<V>::bytes_for(key, value_bytes, kept) as u64 + TABLE_SHARE_BYTES,
+            said => said,
+        }
+    }
+
     /// `bytes` as a new length of the value, if no handle is out and an overwrite may take place.
     #[inline]
     fn room_for(&mut self, bytes: usize) -> Option<u32> {
-        let capacity = self.counted.head().value_capacity as usize;
+        let capacity = self.counted.value_capacity();
         let fits = V::IS_SIZED
             || (bytes <= capacity && (capacity <= SLACK_FREE_BYTES || capacity <= bytes * 2));
         if fits && self.is_unique() { u32::try_from(bytes).ok() } else { None }
@@ -201,44 +279,56 @@ mod tests {
     use std::panic::catch_unwind;
 
     use super::*;
+    use crate::evict::Entrance;
     use crate::limits::KEY_BYTES_MAX;
+    use crate::time::Clock;
 
     const DEADLINE: u64 = 77;
+
+    /// A clock that stands at 7.
+    struct Seven;
+
+    impl Clock for Seven {
+        fn nanos(&self) -> u64 {
+            7
+        }
+    }
 
     #[track_caller]
     fn check_head<V: Value + ?Sized>(entry: &Entry<V>, key: &[u8]) {
         assert_eq!(entry.key(), key);
         assert_eq!(entry.deadline(), DEADLINE);
-        assert_eq!(entry.access(), 0);
+        assert_eq!(entry.standing(), Standing::default());
         assert!(entry.is_unique());
         assert_eq!((&raw const *entry.value()).cast::<u8>().addr() % V::ALIGNMENT, 0);
     }
 
     fn bytes(value: &[u8]) -> Entry<[u8]> {
-        Entry::new(b"key", value, DEADLINE)
+        Entry::new(b"key", value, Kept::until(DEADLINE))
     }
 
     #[test]
     fn sized_values_come_back() {
-        let number = Entry::<u64>::new(b"key", 42, DEADLINE);
+        let number = Entry::<u64>::new(b"key", 42, Kept::until(DEADLINE));
         check_head(&number, b"key");
         assert_eq!(*number.value(), 42);
         assert_eq!(number.allocation_bytes(), 24 + 3 + 5 + 8);
 
-        let text = Entry::<String>::from_owned(b"key", "text".repeat(20), DEADLINE);
+        let text = Entry::<String>::from_owned(b"key", "text".repeat(20), Kept::until(DEADLINE));
         check_head(&text, b"key");
         assert_eq!(*text.value(), "text".repeat(20));
 
-        let nothing = Entry::<()>::new(b"key", (), DEADLINE);
+        let nothing = Entry::<()>::new(b"key", (), Kept::until(DEADLINE));
         check_head(&nothing, b"key");
         assert_eq!(nothing.allocation_bytes(), 24 + 3);
 
-        let odd = Entry::<[u8; 3]>::new(b"key", [1, 2, 3], DEADLINE);
+        let odd = Entry::<[u8; 3]>::new(b"key", [1, 2, 3], Kept::until(DEADLINE));
         check_head(&odd, b"key");
         assert_eq!(*odd.value(), [1, 2, 3]);
 
         let boxed: Box<dyn Fn(u32) -> u32 + Send + Sync> = Box::new(move |x| x + 1);
-        let call = Entry::<Box<dyn Fn(u32) -> u32 + Send + Sync>>::new(b"k", boxed, DEADLINE);
+        let call =
+            Entry::<Box<dyn Fn(u32) -> u32 + Send + Sync>>::new(b"k", boxed, Kept::until(DEADLINE));
         check_head(&call, b"k");
         assert_eq!((call.value())(41), 42);
     }
@@ -247,7 +337,9 @@ mod tests {
     fn bytes_and_text_come_back() {
         let long = vec![7_u8; 100_000];
         for value in [b"".as_slice(), b"v", b"value", &long] {
-            for entry in [bytes(value), Entry::from_owned(b"key", value.to_vec(), DEADLINE)] {
+            for entry in
+                [bytes(value), Entry::from_owned(b"key", value.to_vec(), Kept::until(DEADLINE))]
+            {
                 check_head(&entry, b"key");
                 assert_eq!(entry.value(), value);
                 assert_eq!(*entry.handle(), *value);
@@ -255,10 +347,10 @@ mod tests {
             }
         }
         for value in ["", "text", "\u{e4}\u{20ac}\u{1f600}"] {
-            let entry = Entry::<str>::new(b"key", value, DEADLINE);
+            let entry = Entry::<str>::new(b"key", value, Kept::until(DEADLINE));
             check_head(&entry, b"key");
             assert_eq!(entry.value(), value);
-            let entry = Entry::<str>::from_owned(b"key", value.to_owned(), DEADLINE);
+            let entry = Entry::<str>::from_owned(b"key", value.to_owned(), Kept::until(DEADLINE));
             check_head(&entry, b"key");
             assert_eq!(entry.value(), value);
         }
@@ -268,9 +360,9 @@ mod tests {
     fn keys_of_any_legal_length_come_back() {
         for len in [0, 1, 7, 8, 9, KEY_BYTES_MAX] {
             let key: Vec<u8> = (0..len).map(|index| u8::try_from(index % 251).unwrap()).collect();
-            check_head(&Entry::<u64>::new(&key, 1, DEADLINE), &key);
-            check_head(&Entry::<()>::new(&key, (), DEADLINE), &key);
-            let entry = Entry::<[u8]>::new(&key, b"value", DEADLINE);
+            check_head(&Entry::<u64>::new(&key, 1, Kept::until(DEADLINE)), &key);
+            check_head(&Entry::<()>::new(&key, (), Kept::until(DEADLINE)), &key);
+            let entry = Entry::<[u8]>::new(&key, b"value", Kept::until(DEADLINE));
             check_head(&entry, &key);
             assert_eq!(Handle::key(&entry.handle()), key);
         }
@@ -283,7 +375,7 @@ mod tests {
     where
         V: PartialEq + Copy + std::fmt::Debug + Send + Sync + 'static,
     {
-        let mut entry = Entry::<V>::new(key, first, DEADLINE);
+        let mut entry = Entry::<V>::new(key, first, Kept::until(DEADLINE));
         check_head(&entry, key);
         let start = (24 + key.len()).next_multiple_of(align_of::<V>());
         assert_eq!(entry.allocation_bytes(), start + size_of::<V>());
@@ -313,7 +405,8 @@ mod tests {
     #[test]
     fn a_key_above_the_limit_panics() {
         let key = vec![0; KEY_BYTES_MAX + 1];
-        let made = catch_unwind(|| Entry::<String>::new(&key, "x".repeat(99), DEADLINE));
+        let made =
+            catch_unwind(|| Entry::<String>::new(&key, "x".repeat(99), Kept::until(DEADLINE)));
         assert!(made.is_err());
     }
 
@@ -354,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_refused_source_comes_back_whole() {
-        let mut entry = Entry::<str>::new(b"key", "old", DEADLINE);
+        let mut entry = Entry::<str>::new(b"key", "old", Kept::until(DEADLINE));
         assert_eq!(entry.try_overwrite("a longer text"), Err("a longer text"));
         let owned = String::from("a longer text");
         assert_eq!(entry.try_overwrite_owned(owned), Err(String::from("a longer text")));
@@ -370,15 +463,55 @@ mod tests {
     }
 
     #[test]
-    fn deadline_and_mark_are_kept_apart() {
+    fn deadline_and_standing_are_kept_apart() {
+        let now = Now::new(&Seven);
         let mut entry = bytes(b"value");
-        entry.set_deadline(u64::MAX);
-        entry.set_access(0x8000);
-        for mark in [1, 2, 3, 3] {
-            entry.touch();
-            assert_eq!(entry.access(), 0x8000 | mark);
+        entry.keep(Kept::until(u64::MAX));
+        let standing = Standing::entered(Entrance::Window { serial: 0x7ff });
+        entry.set_standing(standing);
+        for marks in [1, 2, 3, 3] {
+            entry.touch(Hit::Mark, &now);
+            let standing = entry.standing();
+            assert!(standing.awaits(0x7ff) && standing.is_fresh());
+            assert_eq!(standing.marks(), marks);
         }
+        let touched = entry.standing();
         assert_eq!(entry.try_overwrite(b"other"), Ok(()));
-        assert_eq!((entry.deadline(), entry.access()), (u64::MAX, 0x8003));
+        assert_eq!((entry.deadline(), entry.standing()), (u64::MAX, touched));
+    }
+
+    #[test]
+    fn what_few_entries_have_lies_behind_any_value_and_is_kept_apart() {
+        let now = Now::new(&Seven);
+        let kept = Kept::until(90).unless_idle(10, &now).weighing(5);
+        for len in 0..40 {
+            let value = vec![0xff; len];
+            for key in (0..=20).map(|len| &b"a key of twenty bytes"[..len]) {
+                let mut entry = Entry::<[u8]>::new(key, &value, kept);
+                assert_eq!((entry.key(), entry.value()), (key, &*value));
+                assert_eq!((entry.deadline(), entry.weight()), (17, 5));
+                assert_eq!(entry.try_overwrite(&value), Ok(()));
+                assert_eq!(entry.kept(&now), kept);
+                entry.keep(Kept::until(90));
+                assert_eq!((entry.key(), entry.value()), (key, &*value));
+                assert_eq!(entry.kept(&now), Kept::until(90));
+                assert_eq!(entry.weight(), entry.allocation_bytes() as u64 + TABLE_SHARE_BYTES);
+            }
+        }
+        assert!(!bytes(b"value").can_keep(kept));
+    }
+
+    #[test]
+    fn a_hit_puts_off_the_end_of_what_expires_unread_and_of_nothing_else() {
+        let now = Now::new(&Seven);
+        for (expires, idle, before, after) in
+            [(90, 10, 9, 17), (12, 10, 9, 12), (90, NEVER, 90, 90), (NEVER, u64::MAX - 1, 9, NEVER)]
+        {
+            let kept = Kept::until(expires).unless_idle(idle, &now).weighing(1);
+            let entry = Entry::<[u8]>::new(b"key", b"value", kept);
+            entry.counted.head().deadline.store(before, Ordering::Relaxed);
+            entry.touch(Hit::Mark, &now);
+            assert_eq!(entry.deadline(), after, "{expires} {idle}");
+        }
     }
 }

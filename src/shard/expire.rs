@@ -7,6 +7,7 @@ use crate::shard::Dropped;
 use crate::shard::Garbage;
 use crate::shard::Shard;
 use crate::shard::Value;
+use crate::shard::table::Aside;
 use crate::time::NEVER;
 use crate::time::nanos_of;
 
@@ -58,8 +59,8 @@ impl<V: Value + ?Sized> Shard<V> {
         if self.next_deadline() == NEVER {
             return Sweep::Next(NEVER);
         }
-        let Some((table, aside)) = self.table_and_aside() else { return Sweep::Next(NEVER) };
-        let sweep = &mut aside.expiry;
+        let Some((table, weight, aside)) = self.parts() else { return Sweep::Next(NEVER) };
+        let Aside { expiry: sweep, tally, .. } = aside;
         if sweep.bucket == 0 {
             let due = sweep.next_deadline.max(sweep.not_before);
             if now < due {
@@ -73,7 +74,9 @@ impl<V: Value + ?Sized> Shard<V> {
             let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
             let deadline = found.get().deadline();
             if deadline <= now {
+                *weight -= found.get().weight();
                 dropped.push(Garbage::Entry(found.remove().0));
+                tally.expired += 1;
             } else {
                 sweep.earliest = sweep.earliest.min(deadline);
             }
@@ -104,6 +107,7 @@ mod tests {
     use super::*;
     use crate::shard::Context;
     use crate::shard::Entry;
+    use crate::shard::Kept;
     use crate::shard::Key;
     use crate::shard::KeyHasher;
     use crate::time::Clock;
@@ -163,7 +167,7 @@ mod tests {
 
         /// How many buckets there are, entries, and entries that fit without a rehash.
         fn table_size(&mut self) -> (usize, usize, usize) {
-            let Some(table) = self.shard.table() else { return (0, 0, 0) };
+            let Some(table) = self.shard.table_ref() else { return (0, 0, 0) };
             (table.entries.num_buckets(), table.entries.len(), table.entries.capacity())
         }
 
@@ -180,7 +184,7 @@ mod tests {
             let ahead = self.random.u64(1..FAR);
             let deadline = if self.random.u8(..4) == 0 { NEVER } else { self.now + ahead };
             let (buckets, len, capacity) = self.table_size();
-            let entry = Entry::new(&self.key.to_le_bytes(), self.key, deadline);
+            let entry = Entry::new(&self.key.to_le_bytes(), self.key, Kept::until(deadline));
             assert!(self.shard.insert(entry, hash, &self.hasher).is_none(), "a new key");
             self.in_place += usize::from(len == capacity && buckets == self.table_size().0);
         }
@@ -198,7 +202,7 @@ mod tests {
             self.random.shuffle(&mut keys);
             let now = Now::new(&Zero);
             let (hasher, dropped) = (&self.hasher, &mut self.dropped);
-            let mut context = Context { now: &now, hasher, dropped };
+            let mut context = Context::new(&now, hasher, dropped);
             for key in keys.into_iter().skip(left) {
                 let bytes = key.to_le_bytes();
                 let key = Key::new(&bytes, hasher).expect("a short key");

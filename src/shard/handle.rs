@@ -136,6 +136,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::shard::Kept;
     use crate::shard::entry::Entry;
     use crate::sync::AtomicU32;
     use crate::sync::Ordering::Relaxed;
@@ -160,7 +161,7 @@ mod tests {
     }
 
     fn stored(value: &[u8]) -> Entry<[u8]> {
-        Entry::new(b"key", value, 0)
+        Entry::new(b"key", value, Kept::until(0))
     }
 
     fn bytes(value: &[u8]) -> Handle<[u8]> {
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn it_prints_as_its_value() {
-        let entry = Entry::<str>::new(b"key", "tex\"t", 0);
+        let entry = Entry::<str>::new(b"key", "tex\"t", Kept::until(0));
         assert_eq!(format!("{:?}", entry.handle()), "\"tex\\\"t\"");
         assert_eq!(format!("{:>8}", entry.handle()), "   tex\"t");
     }
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn many_threads_clone_and_drop_and_the_value_drops_once() {
         static LIVE: AtomicU32 = AtomicU32::new(0);
-        let entry = Entry::<Live>::new(b"key", Live::new(&LIVE, 42), 0);
+        let entry = Entry::<Live>::new(b"key", Live::new(&LIVE, 42), Kept::until(0));
         thread::scope(|scope| {
             for _ in 0..4 {
                 let handle = entry.handle();
@@ -252,7 +253,7 @@ mod tests {
         struct Aligned(Live);
 
         let value = Aligned(Live::new(&LIVE, 5));
-        let entry = Entry::<Aligned>::new(b"key", value, 0);
+        let entry = Entry::<Aligned>::new(b"key", value, Kept::until(0));
         assert_eq!((&raw const *entry.value()).addr() % 128, 0);
         assert_eq!(entry.allocation_bytes(), 128 + 128);
         let handle = entry.handle();
@@ -274,7 +275,7 @@ mod tests {
                 panic!("a value's own panic");
             }
         }
-        let make = || Entry::<Panics>::new(b"key", Panics(Live::new(&LIVE, 1)), 0);
+        let make = || Entry::<Panics>::new(b"key", Panics(Live::new(&LIVE, 1)), Kept::until(0));
         assert!(catch_unwind(AssertUnwindSafe(|| drop(make()))).is_err());
         assert_eq!(LIVE.load(Relaxed), 0);
         let handle = make().handle();
@@ -285,7 +286,7 @@ mod tests {
     #[test]
     fn each_value_drops_once_through_overwrites_too() {
         static LIVE: AtomicU32 = AtomicU32::new(0);
-        let mut entry = Entry::<Live>::new(b"key", Live::new(&LIVE, 1), 0);
+        let mut entry = Entry::<Live>::new(b"key", Live::new(&LIVE, 1), Kept::until(0));
         let Ok(old) = entry.try_overwrite(Live::new(&LIVE, 2)) else { panic!("unique and sized") };
         assert_eq!((old.id, entry.value().id, LIVE.load(Relaxed)), (1, 2, 2));
         drop(old);

@@ -11,14 +11,18 @@ use std::ops::Deref;
 use std::ops::DerefMut;
 use std::ptr::NonNull;
 
+use crate::shard::Budget;
 use crate::shard::Key;
+use crate::shard::Room;
 use crate::shard::Shard;
+use crate::shard::Stats;
 use crate::shard::Value;
 use crate::shard::hint::Hints;
 use crate::shard::prefetch_read;
 use crate::slot::SLOT_COUNT;
 use crate::slot::Slot;
-use crate::sync::AtomicU64;
+use crate::sync::AtomicU16;
+use crate::sync::AtomicU32;
 use crate::sync::AtomicUsize;
 use crate::sync::Ordering;
 use crate::sync::Token;
@@ -27,10 +31,12 @@ const SLOTS: usize = SLOT_COUNT as usize;
 
 /// One slot in one node. All zero bytes are a valid header: not owned, not open, empty.
 #[repr(C, align(64))]
-pub(crate) struct Header<V: Value + ?Sized> {
+struct Header<V: Value + ?Sized> {
     token: Token,
-    /// How many operations ran here on a lent token. Written by the holder of `token` only.
-    lent: AtomicU64,
+    /// How many units ran here: the low bits, and what they carried over. Written by the holder of
+    /// `token` only.
+    units_carried: AtomicU16,
+    units: AtomicU32,
     /// Touched only by the thread that holds `token`.
     shard: UnsafeCell<Shard<V>>,
 }
@@ -40,41 +46,174 @@ pub(crate) struct Header<V: Value + ?Sized> {
 unsafe impl<V: Value + ?Sized> Sync for Header<V> {}
 
 impl<V: Value + ?Sized> Header<V> {
+    /// How many units ran here.
+    fn unit_count(&self) -> u64 {
+        let carried = self.units_carried.load(Ordering::Relaxed);
+        u64::from(carried) << 32 | u64::from(self.units.load(Ordering::Relaxed))
+    }
+}
+
+/// One slot in one node, for who wants its token.
+pub(crate) struct Place<'a, V: Value + ?Sized> {
+    header: &'a Header<V>,
+    budget: Option<&'a Budget>,
+}
+
+impl<'a, V: Value + ?Sized> Place<'a, V> {
     /// Waits for the token.
     #[inline]
-    pub(crate) fn lock(&self) -> Hold<'_, V> {
-        self.token.lock();
-        Hold { header: self, not_send: PhantomData }
+    pub(crate) fn lock(&self) -> Hold<'a, V> {
+        self.held(self.lock_bare())
     }
 
-    /// How many operations ran here on a lent token.
-    pub(crate) fn lent_count(&self) -> u64 {
-        self.lent.load(Ordering::Relaxed)
+    /// [`lock`](Self::lock) where nothing is bounded.
+    #[inline]
+    pub(crate) fn lock_bare(&self) -> Bare<'a, V> {
+        self.header.token.lock();
+        Bare { header: self.header, not_send: PhantomData }
+    }
+
+    /// [`try_lock`](Self::try_lock) where nothing is bounded.
+    #[inline]
+    pub(crate) fn try_lock_bare(&self) -> Option<Bare<'a, V>> {
+        // What is made gives the token back when it is dropped, so that none may be made when the
+        // token was not taken.
+        let bare = || Bare { header: self.header, not_send: PhantomData };
+        self.header.token.try_lock().then(bare)
     }
 
     /// Takes the token if it is free.
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<Hold<'_, V>> {
-        // A `Hold` that is made gives the token back when it is dropped, so that none may be made
-        // when the token was not taken.
-        self.token.try_lock().then(|| Hold { header: self, not_send: PhantomData })
+    pub(crate) fn try_lock(&self) -> Option<Hold<'a, V>> {
+        self.try_lock_bare().map(|bare| self.held(bare))
+    }
+
+    /// The token, which this thread has just taken.
+    #[inline]
+    fn held(&self, bare: Bare<'a, V>) -> Hold<'a, V> {
+        let spent = self.budget.map_or(0, |budget| budget.cost_of(&bare));
+        Hold { bare, budget: self.budget, spent }
+    }
+
+    /// How many units ran here: operations, of which one in the window of a batch counts for each
+    /// of its keys.
+    pub(crate) fn unit_count(&self) -> u64 {
+        self.header.unit_count()
     }
 }
 
 /// The token of one header, held by this thread until it is dropped.
-pub(crate) struct Hold<'a, V: Value + ?Sized> {
+pub(crate) struct Bare<'a, V: Value + ?Sized> {
     header: &'a Header<V>,
     /// A token is given back by the thread that took it.
     not_send: PhantomData<*const ()>,
 }
 
-impl<V: Value + ?Sized> Hold<'_, V> {
-    /// Counts an operation that ran here on a lent token.
+impl<'a, V: Value + ?Sized> Bare<'a, V> {
+    /// Counts units that run here.
     #[inline]
-    pub(crate) fn count_lent(&mut self) {
+    pub(crate) fn count_units(&mut self, count: u32) {
         // Only the holder of the token writes, so that no count is lost between load and store.
-        let lent = self.header.lent.load(Ordering::Relaxed);
-        self.header.lent.store(lent + 1, Ordering::Relaxed);
+        let (units, carries) = self.header.units.load(Ordering::Relaxed).overflowing_add(count);
+        self.header.units.store(units, Ordering::Relaxed);
+        if carries {
+            let carried = self.header.units_carried.load(Ordering::Relaxed);
+            self.header.units_carried.store(carried.wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// The same where nothing is bounded.
+    pub(crate) fn unbounded(self) -> Hold<'a, V> {
+        Hold { bare: self, budget: None, spent: 0 }
+    }
+}
+
+impl<V: Value + ?Sized> Deref for Bare<'_, V> {
+    type Target = Shard<V>;
+
+    #[inline]
+    fn deref(&self) -> &Shard<V> {
+        // SAFETY: this `Bare` is the only one of its header, so nobody writes meanwhile.
+        unsafe { &*self.header.shard.get() }
+    }
+}
+
+impl<V: Value + ?Sized> DerefMut for Bare<'_, V> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Shard<V> {
+        // SAFETY: this `Bare` is the only one of its header and is borrowed mutably.
+        unsafe { &mut *self.header.shard.get() }
+    }
+}
+
+impl<V: Value + ?Sized> Drop for Bare<'_, V> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: a `Bare` exists only while its thread holds the token, and it is not `Send`.
+        unsafe { self.header.token.unlock() }
+    }
+}
+
+/// The token of one header, and the node's budget, if it has one: what the holder adds to the
+/// shard, or takes from it, is settled with it before the token is back.
+pub(crate) struct Hold<'a, V: Value + ?Sized> {
+    bare: Bare<'a, V>,
+    budget: Option<&'a Budget>,
+    /// What the shard took of the budget when the token was taken.
+    spent: u64,
+}
+
+impl<'a, V: Value + ?Sized> Hold<'a, V> {
+    /// What the shard may take, for who writes in this hold; nothing where there is no bound.
+    pub(crate) fn room(&self) -> Option<Room<'a>> {
+        self.budget.map(|budget| Room::new(budget, self.spent))
+    }
+
+    /// Takes over what was reserved in this hold.
+    pub(crate) fn settle_with(&mut self, room: &Room<'_>) {
+        self.spent = room.hand_over();
+    }
+}
+
+impl<V: Value + ?Sized> Hold<'_, V> {
+    /// Counts units that run here.
+    #[inline]
+    pub(crate) fn count_units(&mut self, count: u32) {
+        self.bare.count_units(count);
+    }
+
+    /// What was counted here, as of now.
+    pub(crate) fn stats(&self) -> Stats {
+        Shard::stats(self, self.bare.header.unit_count())
+    }
+
+    /// [`Shard::check_counts`] with the units of this header.
+    ///
+    /// # Panics
+    /// When something does not hold.
+    #[cfg(feature = "testing")]
+    pub(crate) fn check_counts(&self) {
+        Shard::check_counts(self, self.bare.header.unit_count());
+    }
+
+    /// A number that differs from operation to operation, until it has gone round.
+    pub(crate) fn unit_serial(&self) -> u16 {
+        let low = self.bare.header.units.load(Ordering::Relaxed) & u32::from(u16::MAX);
+        u16::try_from(low).expect("masked")
+    }
+
+    /// Settles what was added and taken so far, as if the token had been given back in between.
+    pub(crate) fn settle_now(&mut self) {
+        if let Some(budget) = self.budget {
+            let cost = budget.cost_of(&self.bare);
+            budget.settle(self.spent, cost);
+            self.spent = cost;
+        }
+    }
+
+    /// What the shard takes more of the budget than when the token was taken.
+    pub(crate) fn cost_added(&self) -> u64 {
+        self.budget.map_or(0, |budget| budget.cost_of(self).saturating_sub(self.spent))
     }
 }
 
@@ -83,24 +222,23 @@ impl<V: Value + ?Sized> Deref for Hold<'_, V> {
 
     #[inline]
     fn deref(&self) -> &Shard<V> {
-        // SAFETY: this `Hold` is the only one of its header, so nobody writes meanwhile.
-        unsafe { &*self.header.shard.get() }
+        &self.bare
     }
 }
 
 impl<V: Value + ?Sized> DerefMut for Hold<'_, V> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Shard<V> {
-        // SAFETY: this `Hold` is the only one of its header and is borrowed mutably.
-        unsafe { &mut *self.header.shard.get() }
+        &mut self.bare
     }
 }
 
 impl<V: Value + ?Sized> Drop for Hold<'_, V> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a `Hold` exists only while its thread holds the token, and it is not `Send`.
-        unsafe { self.header.token.unlock() }
+        if let Some(budget) = self.budget {
+            budget.settle(self.spent, budget.cost_of(&self.bare));
+        }
     }
 }
 
@@ -160,6 +298,8 @@ pub(crate) struct Headers<V: Value + ?Sized> {
     /// For who has not got the token yet. Apart from the headers, so that all of them stay in a
     /// near cache, and the header is asked for together with the table.
     hints: Hints,
+    /// What the shards may take together, if that is bounded.
+    budget: Option<Box<Budget>>,
     values: PhantomData<Header<V>>,
 }
 
@@ -169,20 +309,29 @@ unsafe impl<V: Value + ?Sized> Sync for Headers<V> {}
 unsafe impl<V: Value + ?Sized> Send for Headers<V> {}
 
 impl<V: Value + ?Sized> Headers<V> {
-    pub(crate) fn new() -> Self {
+    /// Headers of empty shards, which together may take so much.
+    pub(crate) fn new(budget: Option<Budget>) -> Self {
         const { assert!(zeroes_are_vacant::<V>(), "an untouched header is empty") };
         let bytes = ZeroedBytes::new(SLOTS * size_of::<Header<V>>() + align_of::<Header<V>>());
         let first = bytes.aligned_for(SLOTS).expect("there is room to align a header");
-        Self { first, bytes, hints: Hints::default(), values: PhantomData }
+        let (hints, budget) = (Hints::default(), budget.map(Box::new));
+        Self { first, bytes, hints, budget, values: PhantomData }
     }
 
     /// The header of a slot.
     #[inline]
-    pub(crate) fn get(&self, slot: Slot) -> &Header<V> {
+    pub(crate) fn get(&self, slot: Slot) -> Place<'_, V> {
         let header = self.first.as_ptr().wrapping_add(slot.index());
         // SAFETY: `slot.index()` is below `SLOTS`, `bytes` has room for `SLOTS` aligned headers,
         // all zero bytes are a valid header, and a header is only ever reached by reference.
-        unsafe { &*header }
+        let header = unsafe { &*header };
+        Place { header, budget: self.budget.as_deref() }
+    }
+
+    /// What the shards may take together, if that is bounded.
+    #[inline]
+    pub(crate) fn budget(&self) -> Option<&Budget> {
+        self.budget.as_deref()
     }
 }
 
@@ -235,10 +384,10 @@ mod tests {
 
     #[test]
     fn headers_start_empty_and_aligned() {
-        let headers = Headers::<[u8]>::new();
+        let headers = Headers::<[u8]>::new(None);
         for slot in Slot::all() {
             let header = headers.get(slot);
-            assert_eq!(std::ptr::from_ref(header).addr() % 64, 0);
+            assert_eq!(std::ptr::from_ref(header.header).addr() % 64, 0);
             let hold = header.lock();
             assert!(!hold.owned && hold.mark == 0 && hold.len() == 0);
             assert!(header.try_lock().is_none());
@@ -250,13 +399,13 @@ mod tests {
 
     #[test]
     fn one_thread_at_a_time_holds_a_token() {
-        let headers = Arc::new(Headers::<u64>::new());
+        let headers = Arc::new(Headers::<u64>::new(None));
         let threads: Vec<_> = (0..4)
             .map(|number| {
                 let headers = Arc::clone(&headers);
                 crate::sync::spawn(format!("adder {number}"), move || {
                     for _ in 0..10_000 {
-                        headers.get(Slot::MIN).lock().count_lent();
+                        headers.get(Slot::MIN).lock().count_units(1);
                     }
                 })
                 .unwrap()
@@ -265,6 +414,6 @@ mod tests {
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(headers.get(Slot::MIN).lent_count(), 40_000);
+        assert_eq!(headers.get(Slot::MIN).unit_count(), 40_000);
     }
 }

@@ -74,6 +74,7 @@ fn control_of<V: Value + ?Sized>(entries: &Entries<V>) -> usize {
 mod tests {
     use super::*;
     use crate::shard::Entry;
+    use crate::shard::Kept;
     use crate::time::NEVER;
 
     #[test]
@@ -84,7 +85,7 @@ mod tests {
         let mut entries = Entries::<[u8]>::default();
         for count in 1..=20_000_usize {
             let key = count.to_le_bytes();
-            let entry = Entry::new(&key, &b"value"[..], NEVER);
+            let entry = Entry::new(&key, &b"value"[..], Kept::until(NEVER));
             entries.insert_unique(hash_of(&entry), entry, hash_of);
             if !(count.is_power_of_two() || count == 20_000) {
                 continue;

@@ -4,15 +4,19 @@ use std::mem;
 
 use hashbrown::HashTable;
 
+use crate::evict::Hit;
 use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Entry;
 use crate::shard::Garbage;
+use crate::shard::Kept;
 use crate::shard::Key;
 use crate::shard::KeyHasher;
 use crate::shard::Value;
 use crate::shard::expire::Expiry;
 use crate::shard::key::is_same_key;
+use crate::shard::tally::Tally;
+use crate::shard::tally::count_expired;
 use crate::slab::SlabAllocator;
 use crate::time::NEVER;
 use crate::time::Now;
@@ -24,7 +28,11 @@ const GROWTH_PREFETCHED: usize = 4_096;
 /// zero bytes, is not owned, not open, empty, and owns no memory.
 pub(crate) struct Shard<V: Value + ?Sized> {
     table: Option<Table<V>>,
-    aside: Option<Box<Aside>>,
+    pub(super) aside: Option<Box<Aside>>,
+    // Invariant: the sum of the weights of the entries.
+    pub(super) weight: u64,
+    /// Values that were replaced; what does not fit into the bits is carried over into the tally.
+    pub(super) updates: u16,
     /// The other node of the move, packed; 0 is nobody.
     pub(crate) peer: u16,
     /// The mark, in the encoding of the floors above; 0 is none.
@@ -44,7 +52,7 @@ pub(crate) struct Table<V: Value + ?Sized> {
 /// The hash table; its buckets lie in the slab.
 pub(super) type Entries<V> = HashTable<Entry<V>, SlabAllocator>;
 
-/// What few shards need, made when one does: a move that is open, or an entry with a deadline.
+/// What a shard needs that was used: its counts, a move that is open, entries with deadlines.
 #[derive(Default)]
 pub(super) struct Aside {
     /// The move that is open here; 0 is none.
@@ -52,6 +60,7 @@ pub(super) struct Aside {
     pub(super) expiry: Expiry,
     /// Where the next batch of a migration starts to look.
     pub(super) cursor: usize,
+    pub(super) tally: Tally,
 }
 
 impl<V: Value + ?Sized> Table<V> {
@@ -86,15 +95,17 @@ impl<V: Value + ?Sized> Default for Table<V> {
 
 impl<V: Value + ?Sized> Default for Shard<V> {
     fn default() -> Self {
-        Self { table: None, aside: None, peer: 0, mark: 0, owned: false, news: false }
+        let (table, aside) = (None, None);
+        Self { table, aside, weight: 0, updates: 0, peer: 0, mark: 0, owned: false, news: false }
     }
 }
 
 impl<V: Value + ?Sized> Shard<V> {
     /// Whether this is the default.
     pub(super) const fn is_vacant(&self) -> bool {
-        let nothing = self.table.is_none() && self.aside.is_none() && !self.news;
-        nothing && self.peer == 0 && self.mark == 0 && !self.owned
+        let is_empty = self.table.is_none() && self.weight == 0;
+        let is_unused = self.aside.is_none() && self.updates == 0 && !self.news;
+        is_empty && is_unused && self.peer == 0 && self.mark == 0 && !self.owned
     }
 
     /// Whether the slot is this node's and no move is open.
@@ -132,7 +143,9 @@ impl<V: Value + ?Sized> Shard<V> {
         };
         let found = entries.find_entry(key.hash, is_meant).ok()?;
         if context.now.is_past(found.get().deadline()) {
+            self.weight -= found.get().weight();
             context.dropped.push(Garbage::Entry(found.remove().0));
+            count_expired(&mut self.aside);
             return None;
         }
         Some(found.into_mut())
@@ -145,13 +158,16 @@ impl<V: Value + ?Sized> Shard<V> {
 
     /// [`peek`](Self::peek) for a key whose slot nobody asks for.
     pub(super) fn peek_at(&self, hash: u64, key: &[u8], now: &Now<'_>) -> Option<&Entry<V>> {
-        let entries = &self.table.as_ref()?.entries;
-        let found = entries.find(hash, |entry| is_same_key(entry.key(), key))?;
-        (!now.is_past(found.deadline())).then_some(found)
+        self.find(hash, key).filter(|found| !now.is_past(found.deadline()))
+    }
+
+    /// The entry of a key, live or not.
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<&Entry<V>> {
+        self.table.as_ref()?.entries.find(hash, |entry| is_same_key(entry.key(), key))
     }
 
     /// Takes a live entry out; an expired one is removed and counts as absent.
-    pub(crate) fn remove(
+    pub(crate) fn take_live(
         &mut self,
         key: &Key<'_>,
         context: &mut Context<'_, V>,
@@ -160,11 +176,31 @@ impl<V: Value + ?Sized> Shard<V> {
         let found =
             entries.find_entry(key.hash, |entry| is_same_key(entry.key(), key.bytes)).ok()?;
         let entry = found.remove().0;
+        self.weight -= entry.weight();
         if context.now.is_past(entry.deadline()) {
             context.dropped.push(Garbage::Entry(entry));
+            count_expired(&mut self.aside);
             return None;
         }
         Some(entry)
+    }
+
+    /// Puts an entry in that somebody writes, and returns the one it replaces, of which eviction
+    /// knows the same, and a hit more; a new one has just entered.
+    pub(crate) fn write(
+        &mut self,
+        entry: Entry<V>,
+        hash: u64,
+        context: &Context<'_, V>,
+    ) -> Option<Entry<V>> {
+        let trace = match self.find(hash, entry.key()) {
+            Some(present) => hit_trace(present, context.hit),
+            None => context.hit.entered(context.entrance),
+        };
+        entry.set_trace(trace);
+        let replaced = self.insert(entry, hash, context.hasher);
+        self.count_write(replaced.as_ref(), context.now);
+        replaced
     }
 
     /// Puts an entry in under the hash of its key, and returns the one it replaces, live or not.
@@ -181,7 +217,9 @@ impl<V: Value + ?Sized> Shard<V> {
         let table = self.table.get_or_insert_default();
         let key = entry.key();
         let present = table.entries.find_mut(hash, |other| other.key() == key);
+        self.weight += entry.weight();
         let replaced = if let Some(present) = present {
+            self.weight -= present.weight();
             Some(mem::replace(present, entry))
         } else {
             let grew = table.add(entry, hash, hasher);
@@ -198,33 +236,47 @@ impl<V: Value + ?Sized> Shard<V> {
     }
 
     /// Writes a value and clears the key's deadline: in place when no handle is out and it fits.
+    /// `weight` is what somebody says that it weighs, where there are terms.
     #[expect(clippy::inline_always, reason = "what a call is made of stays in registers")]
     #[inline(always)]
     pub(crate) fn put(
         &mut self,
         key: &Key<'_>,
         value: V::Source<'_>,
+        weight: u64,
         context: &mut Context<'_, V>,
     ) {
+        if let Some(terms) = context.terms {
+            let kept = terms.kept(key, weight, context.now);
+            return self.put_on_terms(key, value, kept, context);
+        }
         let Some(present) = self.get(key, context) else {
             return self.put_new(key, value, context);
         };
         match present.try_overwrite(value) {
             Ok(old) => {
-                present.set_deadline(NEVER);
-                present.touch();
+                present.keep(Kept::until(NEVER));
+                present.touch(context.hit, context.now);
                 context.dropped.push(Garbage::Value(old));
             }
-            Err(value) => put_anew(present, key, value, context),
+            Err(value) => {
+                let old = put_anew(present, key, value, context.hit);
+                let weight = present.weight();
+                self.weight = self.weight - old.weight() + weight;
+                context.dropped.push(Garbage::Entry(old));
+            }
         }
+        self.count_update();
     }
 
     /// [`put`](Self::put) of a key that is not here.
     #[inline(never)]
     fn put_new(&mut self, key: &Key<'_>, value: V::Source<'_>, context: &mut Context<'_, V>) {
-        let entry = Entry::new(key.bytes, value, NEVER);
+        let entry = Entry::new(key.bytes, value, Kept::until(NEVER));
+        entry.set_trace(context.hit.entered(context.entrance));
         let replaced = self.insert(entry, key.hash, context.hasher);
         debug_assert!(replaced.is_none(), "the key was absent");
+        self.tally().inserts += 1;
     }
 
     /// Asks for the lines of the entry that is probably this key's, by its tag alone.
@@ -255,6 +307,14 @@ impl<V: Value + ?Sized> Shard<V> {
     /// No entry expires before this time.
     pub(crate) fn next_deadline(&self) -> u64 {
         self.aside.as_ref().map_or(NEVER, |aside| aside.expiry.next_deadline)
+    }
+
+    /// No entry has a deadline, as somebody has seen who looked at all of them in this hold.
+    pub(crate) fn forget_deadlines(&mut self) {
+        if let Some(aside) = &mut self.aside {
+            aside.expiry = Expiry::default();
+            self.drop_idle_aside();
+        }
     }
 
     /// How many entries there are, expired ones that nobody met yet included.
@@ -294,20 +354,31 @@ impl<V: Value + ?Sized> Shard<V> {
         self.table.iter().flat_map(|table| table.entries.iter())
     }
 
-    /// Lets go of every entry.
-    pub(crate) fn clear(&mut self, dropped: &mut Dropped<V>) {
+    /// Lets go of every entry, uncounted; how many there were.
+    pub(super) fn let_go(&mut self, dropped: &mut Dropped<V>) -> u64 {
+        let count = self.len() as u64;
         dropped.extend(self.table.take().map(Garbage::Table));
+        self.weight = 0;
         if let Some(aside) = &mut self.aside {
-            **aside = Aside { move_id: aside.move_id, ..Aside::default() };
+            let (move_id, tally) = (aside.move_id, aside.tally);
+            **aside = Aside { move_id, tally, ..Aside::default() };
             self.drop_idle_aside();
         }
+        count
     }
 
-    /// Every entry changes hands at once, deadlines and sweep with them; what lies at `to` is let
-    /// go of. Takes the same short time whatever the shards hold.
+    /// Every entry changes hands at once, deadlines and sweep with them; what lies at `to` has
+    /// expired and is let go of. The counts stay. Takes the same short time whatever the shards
+    /// hold.
     pub(crate) fn hand_over_to(&mut self, to: &mut Self, dropped: &mut Dropped<V>) {
-        to.clear(dropped);
+        to.clear_expired(dropped);
+        let count = self.len() as u64;
+        if count > 0 {
+            self.tally().moved_out += count;
+            to.tally().moved_in += count;
+        }
         to.table = self.table.take();
+        to.weight = mem::take(&mut self.weight);
         // The worker there has not heard of these deadlines.
         to.news = to.table.is_some();
         if let Some(aside) = &mut self.aside
@@ -326,27 +397,38 @@ impl<V: Value + ?Sized> Shard<V> {
         aside + table.entries.allocation_size() + entries
     }
 
+    /// The sum of the weights of the entries.
+    #[inline]
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight
+    }
+
     /// The table, to look at.
     pub(super) fn table_ref(&self) -> Option<&Table<V>> {
         self.table.as_ref()
     }
 
-    pub(super) fn table(&mut self) -> Option<&mut Table<V>> {
-        self.table.as_mut()
-    }
-
-    /// The table, and what is kept beside it, if there are entries.
-    pub(super) fn table_and_aside(&mut self) -> Option<(&mut Table<V>, &mut Aside)> {
+    /// The table, the sum of its weights, and what is kept beside it, if there are entries. Who
+    /// takes entries out takes their weights out of the sum.
+    pub(super) fn parts(&mut self) -> Option<(&mut Table<V>, &mut u64, &mut Aside)> {
         let table = self.table.as_mut()?;
-        Some((table, self.aside.get_or_insert_default()))
+        Some((table, &mut self.weight, self.aside.get_or_insert_default()))
     }
 
-    fn aside(&mut self) -> &mut Aside {
+    /// The table and the sum of its weights, without what is kept beside it.
+    pub(super) fn table(&mut self) -> Option<(&mut Table<V>, &mut u64)> {
+        Some((self.table.as_mut()?, &mut self.weight))
+    }
+
+    pub(super) fn aside(&mut self) -> &mut Aside {
         self.aside.get_or_insert_default()
     }
 
     fn drop_idle_aside(&mut self) {
-        let is_idle = |aside: &Aside| aside.move_id == 0 && aside.expiry.next_deadline == NEVER;
+        let is_idle = |aside: &Aside| {
+            let is_still = aside.move_id == 0 && aside.expiry.next_deadline == NEVER;
+            is_still && aside.tally == Tally::default()
+        };
         self.aside.take_if(|aside| is_idle(aside));
     }
 
@@ -357,6 +439,8 @@ impl<V: Value + ?Sized> Shard<V> {
     /// When something does not hold.
     #[cfg(feature = "testing")]
     pub(crate) fn check_invariants(&self, hash: impl Fn(&[u8]) -> u64, slot: crate::slot::Slot) {
+        let weights = self.iter().map(Entry::weight);
+        assert_eq!(weights.sum::<u64>(), self.weight, "the weights do not add up");
         let Some(table) = self.table_ref() else { return };
         for entry in &table.entries {
             let key = entry.key();
@@ -371,17 +455,23 @@ impl<V: Value + ?Sized> Shard<V> {
     }
 }
 
-/// Puts an entry with another value where `present` is.
+/// What eviction knows of an entry after one more hit.
+fn hit_trace<V: Value + ?Sized>(entry: &Entry<V>, hit: Hit) -> u16 {
+    let bits = entry.trace();
+    hit.on(bits).unwrap_or(bits)
+}
+
+/// Puts an entry with another value where `present` is, and returns that one.
 #[inline(never)]
 fn put_anew<V: Value + ?Sized>(
     present: &mut Entry<V>,
     key: &Key<'_>,
     value: V::Source<'_>,
-    context: &mut Context<'_, V>,
-) {
-    let entry = Entry::new(key.bytes, value, NEVER);
-    entry.set_access(present.access());
-    context.dropped.push(Garbage::Entry(mem::replace(present, entry)));
+    hit: Hit,
+) -> Entry<V> {
+    let entry = Entry::new(key.bytes, value, Kept::until(NEVER));
+    entry.set_trace(hit_trace(present, hit));
+    mem::replace(present, entry)
 }
 
 #[cfg(test)]
@@ -404,7 +494,7 @@ mod tests {
         let names: Vec<_> = (0..2_000_u64).map(u64::to_le_bytes).collect();
         let keys = Key::all(&names, &hasher).expect("short keys");
         for (count, key) in keys.iter().enumerate() {
-            let entry = Entry::new(key.bytes, count as u64, NEVER);
+            let entry = Entry::new(key.bytes, count as u64, Kept::until(NEVER));
             assert!(shard.insert(entry, key.hash, &hasher).is_none(), "a new key");
             if shard.take_news() {
                 for (value, key) in keys[..=count].iter().enumerate() {
@@ -423,7 +513,8 @@ mod tests {
             let mut shard = Shard::<()>::default();
             for (key, error) in keys {
                 let hash_of = |entry: &Entry<()>| hasher.hash(entry.key()) ^ error;
-                let entry = Entry::new(key, (), NEVER);
+                let entry = Entry::new(key, (), Kept::until(NEVER));
+                shard.weight += entry.weight();
                 shard.table.get_or_insert_default().entries.insert_unique(
                     hash_of(&entry),
                     entry,

@@ -6,8 +6,10 @@ use crate::shard::Context;
 use crate::shard::Entry;
 use crate::shard::Garbage;
 use crate::shard::Key;
+use crate::shard::Refusal;
 use crate::shard::Shard;
 use crate::shard::Value;
+use crate::shard::Write;
 use crate::time::Clock;
 
 /// What ends a batch of whichever entries come first.
@@ -80,10 +82,15 @@ pub(crate) enum Transfer {
     Moved(Travelled),
     /// A live entry of the same key is at the destination; nothing travelled.
     Busy,
+    /// There is no room at the destination; nothing travelled.
+    Full(Refusal),
 }
 
 /// Moves entries from `from` to `to`: all of the batch or nothing. An expired entry of either side
 /// is dropped where it lies, and never put over a live one. Deadlines and identities stay.
+///
+/// The room of the context is that of `to`. A batch of whichever entries come first is as much of
+/// it as there is room for.
 pub(crate) fn transfer<V: Value + ?Sized>(
     from: &mut Shard<V>,
     to: &mut Shard<V>,
@@ -91,13 +98,13 @@ pub(crate) fn transfer<V: Value + ?Sized>(
     context: &mut Context<'_, V>,
 ) -> Transfer {
     let moved = match batch {
-        Batch::Any(quota) => Some(transfer_any(from, to, (quota, existing), context)),
+        Batch::Any(quota) => transfer_any(from, to, (quota, existing), context),
         Batch::Named(keys) => transfer_named(from, to, (keys, existing), context),
     };
     if from.len() == 0 {
         from.clear(context.dropped);
     }
-    moved.map_or(Transfer::Busy, Transfer::Moved)
+    moved
 }
 
 fn transfer_named<V: Value + ?Sized>(
@@ -105,21 +112,30 @@ fn transfer_named<V: Value + ?Sized>(
     to: &mut Shard<V>,
     (keys, existing): (&[Key<'_>], Existing),
     context: &mut Context<'_, V>,
-) -> Option<Travelled> {
-    let mut take = |key| Some((key, from.remove(key, context)?));
+) -> Transfer {
+    if let Some(room) = context.room {
+        let weigh = |key| from.peek(key, context.now).map(Entry::weight);
+        let writes = keys.iter().map(|key| Write { key: *key, weight: weigh(key) });
+        let writes = writes.filter(|write| write.weight.is_some()).collect();
+        if let Err(refusal) = room.admit(to, writes) {
+            return Transfer::Full(refusal);
+        }
+    }
+    let mut take = |key| Some((key, from.take_live(key, context)?));
     let travelling: Vec<(&Key<'_>, _)> = keys.iter().filter_map(&mut take).collect();
     let is_there = |(key, _): &(&Key<'_>, _)| to.peek(key, context.now).is_some();
     if existing == Existing::Refuse && travelling.iter().any(is_there) {
         for (key, entry) in travelling {
             from.insert(entry, key.hash, context.hasher);
         }
-        return None;
+        return Transfer::Busy;
     }
+    from.tally().moved_out += travelling.len() as u64;
     let mut sent = Travelled::default();
     for (key, entry) in travelling {
         to.receive((entry, key.hash), existing, &mut sent, context);
     }
-    Some(sent)
+    Transfer::Moved(sent)
 }
 
 /// Sends chunk after chunk until the quota is reached, nothing is left, or the next
@@ -130,22 +146,34 @@ fn transfer_any<V: Value + ?Sized>(
     to: &mut Shard<V>,
     (quota, existing): (Quota<'_>, Existing),
     context: &mut Context<'_, V>,
-) -> Travelled {
+) -> Transfer {
     let mut sent = Travelled::default();
     let mut left = quota;
+    let mut refused = None;
     let mut chunk = Vec::with_capacity(MIGRATE_CHUNK_KEYS.min(quota.keys).min(from.len()));
     let mut buckets_left = from.bucket_count().min(MIGRATE_BUCKETS);
     while buckets_left > 0 && from.len() > 0 {
-        buckets_left -= from.take_chunk(&mut chunk, (&mut left, buckets_left), context);
+        let mut arriving = context.room.map(|room| room.arrivals(to));
+        let mut admits = |entry: &Entry<V>| {
+            let asked = arriving.as_mut().map_or(Ok(()), |arriving| arriving.admit(entry));
+            refused = asked.err();
+            refused.is_none()
+        };
+        buckets_left -=
+            from.take_chunk(&mut chunk, (&mut left, buckets_left), &mut admits, context);
+        from.tally().moved_out += chunk.len() as u64;
         for entry in chunk.drain(..) {
             let hash = context.hasher.hash(entry.key());
             to.receive((entry, hash), existing, &mut sent, context);
         }
-        if left.is_over() {
+        if left.is_over() || refused.is_some() {
             break;
         }
     }
-    sent
+    match refused {
+        Some(refusal) if sent.keys == 0 => Transfer::Full(refusal),
+        Some(_) | None => Transfer::Moved(sent),
+    }
 }
 
 /// Drops what has expired in `from`, and what is live in `to` as well; returns how many entries are
@@ -155,13 +183,17 @@ pub(crate) fn drop_copies<V: Value + ?Sized>(
     to: &Shard<V>,
     context: &mut Context<'_, V>,
 ) -> usize {
-    let Context { now, hasher, dropped } = context.reborrow();
+    let Context { now, hasher, dropped, .. } = context.reborrow();
     let is_there = |key: &[u8]| to.peek_at(hasher.hash(key), key, now).is_some();
-    if let Some(table) = from.table() {
+    if let Some((table, weight, aside)) = from.parts() {
         let copies = table
             .entries
             .extract_if(|entry| now.is_past(entry.deadline()) || is_there(entry.key()));
-        dropped.extend(copies.map(Garbage::Entry));
+        let count = |entry: &Entry<V>| {
+            *weight -= entry.weight();
+            aside.tally.drop_copy(now.is_past(entry.deadline()));
+        };
+        dropped.extend(copies.inspect(count).map(Garbage::Entry));
     }
     if from.len() == 0 {
         from.clear(dropped);
@@ -178,30 +210,41 @@ impl<V: Value + ?Sized> Shard<V> {
         sent: &mut Travelled,
         context: &mut Context<'_, V>,
     ) {
+        self.tally().moved_in += 1;
         let is_there = || self.peek_at(hash, entry.key(), context.now).is_some();
         if existing == Existing::Keep && is_there() {
+            self.tally().drop_copy(false);
             context.dropped.push(Garbage::Entry(entry));
             return;
         }
         sent.count(&entry);
-        let replaced = self.insert(entry, hash, context.hasher);
-        context.dropped.extend(replaced.map(Garbage::Entry));
+        entry.set_trace(context.hit.arrived(entry.trace()));
+        self.insert_over(entry, hash, context);
     }
 
-    fn bucket_count(&mut self) -> usize {
-        self.table().map_or(0, |table| table.entries.num_buckets())
+    /// Puts in what has been counted as coming, and lets go of what was there.
+    fn insert_over(&mut self, entry: Entry<V>, hash: u64, context: &mut Context<'_, V>) {
+        if let Some(replaced) = self.insert(entry, hash, context.hasher) {
+            self.tally().drop_copy(context.now.is_past(replaced.deadline()));
+            context.dropped.push(Garbage::Entry(replaced));
+        }
+    }
+
+    fn bucket_count(&self) -> usize {
+        self.table_ref().map_or(0, |table| table.entries.num_buckets())
     }
 
     /// Takes a chunk of live entries out of the next `buckets_left` buckets, within what the quota
-    /// has `left`, and drops expired ones on the way, which count for the chunk. Returns how many
-    /// buckets it looked at.
+    /// has `left`, and drops expired ones on the way, which count for the chunk. It ends before one
+    /// that is not admitted. Returns how many buckets it looked at.
     fn take_chunk(
         &mut self,
         taken: &mut Vec<Entry<V>>,
         (left, buckets_left): (&mut Quota<'_>, usize),
+        admits: &mut impl FnMut(&Entry<V>) -> bool,
         context: &mut Context<'_, V>,
     ) -> usize {
-        let Some((table, aside)) = self.table_and_aside() else { return buckets_left };
+        let Some((table, weight, aside)) = self.parts() else { return buckets_left };
         let buckets = table.entries.num_buckets();
         let (mut looked, mut expired) = (0, 0);
         while looked < buckets_left && !table.entries.is_empty() {
@@ -212,9 +255,16 @@ impl<V: Value + ?Sized> Shard<V> {
             aside.cursor = bucket + 1;
             looked += 1;
             let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
+            let has_expired = context.now.is_past(found.get().deadline());
+            if !has_expired && !admits(found.get()) {
+                aside.cursor = bucket;
+                break;
+            }
             let entry = found.remove().0;
-            if context.now.is_past(entry.deadline()) {
+            *weight -= entry.weight();
+            if has_expired {
                 context.dropped.push(Garbage::Entry(entry));
+                aside.tally.expired += 1;
                 expired += 1;
             } else {
                 let mut one = Travelled::default();
@@ -234,8 +284,8 @@ impl<V: Value + ?Sized> Shard<V> {
     pub(crate) fn share_into(&self, other: &mut Self, context: &mut Context<'_, V>) {
         for entry in self.iter() {
             let hash = context.hasher.hash(entry.key());
-            let replaced = other.insert(entry.share(), hash, context.hasher);
-            context.dropped.extend(replaced.map(Garbage::Entry));
+            other.tally().moved_in += 1;
+            other.insert_over(entry.share(), hash, context);
         }
     }
 }
@@ -244,6 +294,7 @@ impl<V: Value + ?Sized> Shard<V> {
 mod tests {
     use super::*;
     use crate::shard::Dropped;
+    use crate::shard::Kept;
     use crate::shard::KeyHasher;
     use crate::sync::AtomicU64;
     use crate::sync::Ordering;
@@ -265,7 +316,7 @@ mod tests {
         for number in keys {
             let name = format!("{{b}}:{number}");
             let key = Key::new(name.as_bytes(), &hasher).unwrap();
-            let entry = Entry::<[u8]>::new(key.bytes, &[value], deadline);
+            let entry = Entry::<[u8]>::new(key.bytes, &[value], Kept::until(deadline));
             shard.insert(entry, key.hash, &hasher);
         }
         shard
@@ -279,10 +330,11 @@ mod tests {
         clock: &Ticking,
     ) -> Travelled {
         let (now, hasher) = (Now::new(clock), KeyHasher::seeded(1));
-        let mut context = Context { now: &now, hasher: &hasher, dropped: &mut Dropped::new() };
+        let dropped = &mut Dropped::new();
+        let mut context = Context::new(&now, &hasher, dropped);
         match transfer(from, to, batch, &mut context) {
             Transfer::Moved(sent) => sent,
-            Transfer::Busy => panic!("a batch is refused"),
+            Transfer::Busy | Transfer::Full(_) => panic!("a batch is refused"),
         }
     }
 
@@ -315,7 +367,7 @@ mod tests {
         let (mut from, mut to) = (shard(0..6, 1, NEVER), shard(0..2, 2, NEVER));
         for dead in 2..4 {
             let mut old = shard(dead..dead + 1, 3, 5);
-            let table = old.table().unwrap();
+            let (table, _) = old.table().unwrap();
             let entry = table.entries.drain().next().unwrap();
             let hasher = KeyHasher::seeded(1);
             let hash = hasher.hash(entry.key());

@@ -60,6 +60,14 @@ pub unsafe trait Value: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn source_bytes(source: &Self::Source<'_>) -> usize;
 
+    /// The value that `source` stands for.
+    #[doc(hidden)]
+    fn of_source<'a>(source: &'a Self::Source<'_>) -> &'a Self;
+
+    /// The value that `owned` stands for.
+    #[doc(hidden)]
+    fn of_owned(owned: &Self::Owned) -> &Self;
+
     /// The bytes that `owned` takes inside an entry.
     #[doc(hidden)]
     fn owned_bytes(owned: &Self::Owned) -> usize;
@@ -139,6 +147,14 @@ unsafe impl<T: Send + Sync + 'static> Value for T {
         size_of::<T>()
     }
 
+    fn of_source(source: &T) -> &T {
+        source
+    }
+
+    fn of_owned(owned: &T) -> &T {
+        owned
+    }
+
     fn owned_bytes(_owned: &T) -> usize {
         size_of::<T>()
     }
@@ -186,6 +202,14 @@ unsafe impl Value for [u8] {
         source.len()
     }
 
+    fn of_source<'a>(source: &'a &[u8]) -> &'a [u8] {
+        source
+    }
+
+    fn of_owned(owned: &Vec<u8>) -> &[u8] {
+        owned
+    }
+
     fn owned_bytes(owned: &Vec<u8>) -> usize {
         owned.len()
     }
@@ -229,6 +253,14 @@ unsafe impl Value for str {
 
     fn source_bytes(source: &&str) -> usize {
         source.len()
+    }
+
+    fn of_source<'a>(source: &'a &str) -> &'a str {
+        source
+    }
+
+    fn of_owned(owned: &String) -> &str {
+        owned
     }
 
     fn owned_bytes(owned: &String) -> usize {
@@ -284,6 +316,7 @@ impl CloneValue for str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::Kept;
     use crate::shard::entry::Entry;
 
     fn owned_bytes_of<V: CloneValue + ?Sized>(value: &V) -> usize {
@@ -329,7 +362,7 @@ mod tests {
             source: V::Source<'v>,
         }
         fn store<V: Value + ?Sized>(write: Write<'_, '_, V>) -> Entry<V> {
-            Entry::new(write.key, write.source, 0)
+            Entry::new(write.key, write.source, Kept::until(0))
         }
         let value = vec![1_u8, 2];
         let write = {

@@ -35,11 +35,10 @@ use crate::slab::class::Class;
 use crate::slab::list::List;
 use crate::slab::pool::Pool;
 use crate::slab::run::Run;
-use crate::sync::AtomicUsize;
 use crate::sync::CachePadded;
 use crate::sync::Mutex;
 use crate::sync::OnceLock;
-use crate::sync::Ordering;
+use crate::sync::number_of_this_thread;
 use crate::sync::parallelism;
 
 static SLAB: Slab = Slab::new();
@@ -250,11 +249,10 @@ fn stripe_of_this_thread() -> usize {
     }
     #[cold]
     fn draw() -> u8 {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
         static STRIPES: OnceLock<usize> = OnceLock::new();
         // More than can run at once would only keep more runs half empty.
         let stripes = *STRIPES.get_or_init(|| SLAB_STRIPES.min(2 * parallelism()));
-        let stripe = THREADS.fetch_add(1, Ordering::Relaxed) % stripes + 1;
+        let stripe = number_of_this_thread() % stripes + 1;
         let stripe = u8::try_from(stripe).expect("there are few stripes");
         STRIPE.set(stripe);
         stripe

@@ -188,6 +188,7 @@ impl View {
 }
 
 /// One bit for each slot, set and cleared by several threads: 2 KiB.
+#[derive(Debug)]
 pub(crate) struct SlotBits(Box<[AtomicU64]>);
 
 impl SlotBits {

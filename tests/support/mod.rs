@@ -237,6 +237,8 @@ pub fn other_calls(cluster: &Cluster, client: &Client, name: &[u8]) -> Vec<(&'st
         ("len", client.len().map(drop)),
         ("is_empty", client.is_empty().map(drop)),
         ("live", client.live().map(drop)),
+        ("weight", client.weight().map(drop)),
+        ("retain", client.retain(|_, _| true).map(drop)),
         ("counts", client.counts().map(drop)),
         ("clear", client.clear().map(drop)),
         ("clear_slot", client.clear_slot(slot).map(drop)),

@@ -1,0 +1,162 @@
+//! Eviction from one shard: what becomes of an entry whose ticket has come up, and of those that
+//! the hand meets.
+
+use crate::evict::Hand;
+use crate::evict::Ticket;
+use crate::limits::EVICT_BUCKETS;
+use crate::shard::Context;
+use crate::shard::Entry;
+use crate::shard::Garbage;
+#[cfg(feature = "testing")]
+use crate::shard::KeyHasher;
+use crate::shard::Shard;
+use crate::shard::Value;
+
+/// The heads of the entries in so many buckets ahead of the hand are on their way to the cache.
+const BUCKETS_AHEAD: usize = 16;
+
+/// What became of the entry of a ticket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decided {
+    /// There is none: it was removed, replaced, moved or decided about.
+    Stale,
+    /// It is a main entry now.
+    Kept,
+    /// It had expired, and is gone.
+    Expired,
+    /// It was evicted.
+    Evicted,
+}
+
+/// How far the hand got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// An entry is gone.
+    Gone,
+    /// It has seen so many buckets as one hold may look at.
+    More,
+    /// It has come to the end of the table.
+    End,
+    /// There is no table, or there was an empty one, which is gone.
+    Empty,
+}
+
+impl<V: Value + ?Sized> Shard<V> {
+    /// Decides about the entry of a ticket: it stays as a main entry if it was hit, else it goes.
+    pub(crate) fn decide(&mut self, ticket: &Ticket, context: &mut Context<'_, V>) -> Decided {
+        let Some((table, weight, aside)) = self.parts() else { return Decided::Stale };
+        let awaits = |entry: &Entry<V>| entry.standing().awaits(ticket.serial);
+        let Ok(found) = table.entries.find_entry(ticket.hash, awaits) else {
+            return Decided::Stale;
+        };
+        let entry = found.get();
+        let has_expired = context.now.is_past(entry.deadline());
+        if !has_expired && let Some(main) = entry.standing().promoted() {
+            entry.set_standing(main);
+            return Decided::Kept;
+        }
+        *weight -= entry.weight();
+        context.dropped.push(Garbage::Entry(found.remove().0));
+        aside.tally.lose(has_expired);
+        if has_expired { Decided::Expired } else { Decided::Evicted }
+    }
+
+    /// Whether the entry of a ticket is there, and waits for its turn.
+    pub(crate) fn awaits(&self, ticket: &Ticket) -> bool {
+        let awaits = |entry: &Entry<V>| entry.standing().awaits(ticket.serial);
+        self.table_ref().is_some_and(|table| table.entries.find(ticket.hash, awaits).is_some())
+    }
+
+    /// Makes the entry of a ticket a main entry.
+    pub(crate) fn admit(&mut self, ticket: &Ticket) {
+        let Some((table, _)) = self.table() else { return };
+        let awaits = |entry: &Entry<V>| entry.standing().awaits(ticket.serial);
+        if let Some(entry) = table.entries.find(ticket.hash, awaits) {
+            entry.set_standing(entry.standing().in_main());
+        }
+    }
+
+    /// Lets the hand go on over the buckets of this shard until an entry is gone. It looks at
+    /// [`EVICT_BUCKETS`] of them at most. Where it spares none, the first one goes.
+    pub(crate) fn turn(
+        &mut self,
+        hand: &mut Hand,
+        spares: bool,
+        context: &mut Context<'_, V>,
+    ) -> Turn {
+        if self.len() == 0 {
+            self.clear(context.dropped);
+            return Turn::Empty;
+        }
+        let Some((table, weight, aside)) = self.parts() else { return Turn::Empty };
+        let buckets = table.entries.num_buckets();
+        let end = buckets.min(hand.bucket + EVICT_BUCKETS);
+        let mut ahead = hand.bucket;
+        while hand.bucket < end {
+            while ahead < buckets.min(hand.bucket + BUCKETS_AHEAD) {
+                if let Some(entry) = table.entries.get_bucket(ahead) {
+                    entry.prefetch_head();
+                }
+                ahead += 1;
+            }
+            let bucket = hand.bucket;
+            hand.bucket += 1;
+            let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
+            let entry = found.get();
+            let has_expired = context.now.is_past(entry.deadline());
+            if spares && !has_expired && stays(entry, hand) {
+                continue;
+            }
+            *weight -= entry.weight();
+            context.dropped.push(Garbage::Entry(found.remove().0));
+            aside.tally.lose(has_expired);
+            return Turn::Gone;
+        }
+        if end < buckets { Turn::More } else { Turn::End }
+    }
+}
+
+/// What the fault of two holds does.
+#[cfg(feature = "testing")]
+impl<V: Value + ?Sized> Shard<V> {
+    /// Takes the entry of a ticket out; whatever becomes of it, one is gone.
+    pub(crate) fn take_out(&mut self, ticket: &Ticket) -> Option<Entry<V>> {
+        let (table, weight, aside) = self.parts()?;
+        let awaits = |entry: &Entry<V>| entry.standing().awaits(ticket.serial);
+        let (entry, _) = table.entries.find_entry(ticket.hash, awaits).ok()?.remove();
+        *weight -= entry.weight();
+        aside.tally.lose(false);
+        Some(entry)
+    }
+
+    /// Puts an entry over that of the same key, if there is one; what is left over.
+    pub(crate) fn put_over(&mut self, entry: Entry<V>, hash: u64, hasher: &KeyHasher) -> Entry<V> {
+        let is_same = |other: &Entry<V>| other.key() == entry.key();
+        let present = self.table_ref().and_then(|table| table.entries.find(hash, is_same));
+        if present.is_none() {
+            return entry;
+        }
+        self.insert(entry, hash, hasher).expect("the one that is present")
+    }
+}
+
+/// Whether the hand lets an entry pass, which costs it a mark.
+fn stays<V: Value + ?Sized>(entry: &Entry<V>, hand: &mut Hand) -> bool {
+    let standing = entry.standing();
+    if standing.is_in_window()
+        && let Some(met) = standing.met_in_window()
+    {
+        entry.set_standing(met);
+        return true;
+    }
+    if standing.marks() == 0 {
+        return false;
+    }
+    let is_stale = !standing.is_fresh();
+    hand.count(is_stale);
+    if is_stale && hand.is_mostly_stale() {
+        return false;
+    }
+    entry.set_standing(standing.passed());
+    true
+}

@@ -86,7 +86,8 @@ impl Flags {
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    fn asks_for(&self, id: &str) -> bool {
+    /// Whether a goal is asked for, by its number.
+    pub fn asks_for(&self, id: &str) -> bool {
         self.goal.is_empty() || self.goal.iter().any(|goal| goal == id)
     }
 }

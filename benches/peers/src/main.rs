@@ -46,7 +46,8 @@ enum Command {
     Memory(memory::Options),
     /// The six mixes of YCSB, on ours and on published maps and caches.
     Ycsb(ycsb::Options),
-    /// What bounded caches find, on traces of real systems and on generated ones.
+    /// What bounded caches find, on traces of real systems and on generated ones; how fast they
+    /// are.
     Cache(cache::Options),
 }
 

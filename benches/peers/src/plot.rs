@@ -109,7 +109,7 @@ fn length(unit: Unit, figure: f64) -> f64 {
     match unit {
         Unit::Rate => 1.0 / figure,
         Unit::Time => figure.max(1.0).log10(),
-        Unit::Bytes | Unit::Seconds | Unit::Percent => figure,
+        Unit::Bytes | Unit::Seconds | Unit::Percent | Unit::Times => figure,
     }
 }
 

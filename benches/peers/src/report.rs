@@ -23,6 +23,8 @@ pub enum Unit {
     Seconds,
     /// Hundredths of a whole.
     Percent,
+    /// How many times as much.
+    Times,
 }
 
 impl Unit {
@@ -35,6 +37,7 @@ impl Unit {
             Self::Bytes => format!("{figure:.1} B"),
             Self::Seconds => format!("{figure:.3} s"),
             Self::Percent => format!("{figure:.2} %"),
+            Self::Times => format!("{figure:.2}x"),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `cargo peers cache`: how much caches of a bounded size find, on traces of real systems and on
-//! generated ones.
+//! generated ones, and how fast they are.
 //!
-//! Nothing is timed: one thread asks for one key after the other, and what is not found is offered
-//! to the cache. So a run comes out the same everywhere.
+//! What is found is not timed: one thread asks for one key after the other, and what is missing is
+//! offered to the cache. So these figures come out the same everywhere.
 
 mod contender;
 mod contest;
@@ -12,6 +12,7 @@ mod goals;
 mod judge;
 mod program;
 mod reader;
+mod speed;
 mod trace;
 
 use std::error::Error;
@@ -25,9 +26,11 @@ use crate::cache::contender::Contender;
 use crate::cache::contest::Outcome;
 use crate::cache::generate::Scale;
 use crate::cache::program::Program;
+use crate::cache::speed::Extent as SpeedExtent;
 use crate::command::Flags;
 use crate::machine;
 use crate::report::Entry;
+use crate::twice::twice;
 
 /// What the figures depend on besides this package.
 const PACKAGES: [&str; 4] = ["slotkeep", "moka", "quick_cache", "ahash"];
@@ -60,41 +63,63 @@ struct Extent {
     accesses_max: usize,
     /// Caches whose hits depend on hashes are averaged over so many seeds.
     seeds: u64,
+    speed: SpeedExtent,
 }
 
-const FULL: Extent = Extent { generated: Scale::FULL, accesses_max: usize::MAX, seeds: 3 };
+const FULL: Extent =
+    Extent { generated: Scale::FULL, accesses_max: usize::MAX, seeds: 3, speed: SpeedExtent::FULL };
 
 /// A tenth or less: enough to warn.
-const QUICK: Extent = Extent { generated: Scale::QUICK, accesses_max: 50_000, seeds: 1 };
+const QUICK: Extent =
+    Extent { generated: Scale::QUICK, accesses_max: 50_000, seeds: 1, speed: SpeedExtent::QUICK };
 
 /// How a goal is told.
 type Tell = fn(&Outcome) -> Vec<Entry>;
 
-/// The goals, by number, in the order in which they are printed.
-const GOALS: [(&str, Tell); 4] = [
+/// How a goal is timed.
+type Measure = fn(SpeedExtent) -> Vec<Entry>;
+
+/// A goal of either sort.
+type Goal<'a> = (&'static str, Box<dyn FnOnce() -> Vec<Entry> + 'a>);
+
+/// The goals on what is found, by number, in the order in which they are printed.
+const FOUND: [(&str, Tell); 4] = [
     (goals::FIGURES, goals::table),
     (goals::MEAN, goals::mean),
     (goals::TRACES, goals::traces),
     (goals::DRAFTS, goals::drafts),
 ];
 
-/// Plays and prints; fails where the file system does, or a file is no trace.
+/// The goals on speed, which come after them.
+const TIMED: [(&str, Measure); 3] = [
+    (speed::MOSTLY_READS, speed::mostly_reads),
+    (speed::FETCHES, speed::fetches),
+    (speed::NEW_KEYS, speed::new_keys),
+];
+
+/// Plays, times and prints; fails where the file system does, or a file is no trace.
 pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let extent = if options.flags.plan().quick { QUICK } else { FULL };
-    println!("versions   {}", machine::versions(&PACKAGES).join(", "));
+    let flags = &options.flags;
+    let extent = if flags.plan().quick { QUICK } else { FULL };
+    machine::print(&PACKAGES);
     println!("seeds      {} for each cache that hashes its keys by one", extent.seeds);
+    println!("rounds     {}", extent.speed.told());
     let program = Program::of(options.traces.as_deref(), &options.trace)?;
     println!("traces     {}", program.told());
-    let outcome = play(&program, &contenders(&options.contender)?, extent)?;
+    let contenders = contenders(&options.contender)?;
+    let is_played = options.plot.is_some() || FOUND.iter().any(|(id, _)| flags.asks_for(id));
+    let outcome = if is_played { play(&program, &contenders, extent)? } else { Outcome::default() };
     println!();
-    let played = &outcome;
-    let goals = GOALS.map(|(id, tell)| (id, move || tell(played)));
-    let mut entries = options.flags.entries(goals)?;
+    let (played, speed) = (&outcome, extent.speed);
+    let found = FOUND.map(|(id, tell)| -> Goal<'_> { (id, Box::new(move || tell(played))) });
+    let timed =
+        TIMED.map(|(id, measure)| -> Goal<'_> { (id, Box::new(move || twice(|| measure(speed)))) });
+    let mut entries = flags.entries(found.into_iter().chain(timed))?;
     if let Some(path) = &options.plot {
         curves::draw(path, played)?;
     }
     entries.extend(goals::table_of_each_size(&outcome));
-    options.flags.close(&machine::to_json(&PACKAGES), &entries)
+    flags.close(&machine::to_json(&PACKAGES), &entries)
 }
 
 /// Those who take part: all, or these.

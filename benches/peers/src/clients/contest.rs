@@ -62,6 +62,10 @@ pub enum Figure {
     Wall,
     /// Nanoseconds an operation that a processor was busy.
     Cpu,
+    /// How many processors were busy: their time over that of the clock.
+    Busy,
+    /// Which percentage of the keys that were read was found.
+    Hits,
     /// What so many thousandths of the calls do not take longer than, in nanoseconds.
     Latency(u16),
 }
@@ -127,6 +131,16 @@ impl Figure {
             Self::Cpu => {
                 let busy: f64 = turns.iter().map(|turn| nanoseconds(turn.cpu)).sum();
                 busy / operations().sum::<f64>()
+            }
+            Self::Busy => {
+                let share = |turn: &Turn| nanoseconds(turn.cpu) / nanoseconds(turn.wall);
+                turns.iter().map(share).sum()
+            }
+            Self::Hits => {
+                let sum = |count: fn(&Tally) -> usize| -> f64 {
+                    turns.iter().map(|turn| float(count(&turn.tally))).sum()
+                };
+                100.0 * sum(|tally| tally.hits) / sum(|tally| tally.hits + tally.misses)
             }
             Self::Latency(thousandths) => latency(turns, f64::from(thousandths) / 1000.0),
         }
@@ -237,6 +251,22 @@ mod tests {
         // 20 and 40 in a microsecond are 60.
         assert!((results.median("fast", Figure::Wall) - 1000.0 / 60.0).abs() < 1e-9);
         assert_eq!(results.best(&["slow", "fast"], Figure::Wall), "fast");
+    }
+
+    #[test]
+    fn shares_are_those_of_all_clients_together() {
+        let seat = |client: usize| -> Seat<'static> {
+            let tally = match client {
+                0 => Tally { operations: 40, hits: 10, misses: 20, ..Tally::default() },
+                _ => Tally { operations: 10, hits: 10, misses: 0, ..Tally::default() },
+            };
+            let cpu = move |wall: Duration| if client == 0 { wall } else { wall / 2 };
+            Box::new(move |lasts| Turn { tally, wall: lasts, cpu: cpu(lasts), latencies: None })
+        };
+        let pace = Pace { rounds: 1, turn: Duration::from_micros(1) };
+        let results = contest(pace, 2, true, &[Contestant::new("one", seat)]);
+        assert_eq!(results.of("one", Figure::Hits), [50.0]);
+        assert_eq!(results.of("one", Figure::Busy), [1.5]);
     }
 
     #[test]

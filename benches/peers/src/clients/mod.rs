@@ -11,4 +11,5 @@ pub use contest::Results;
 pub use contest::contest;
 pub use seat::Way;
 pub use seat::batches;
+pub use seat::newcomers;
 pub use seat::singles;

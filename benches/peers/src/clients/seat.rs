@@ -77,6 +77,30 @@ where
     })
 }
 
+/// Calls on one key each, which nobody has written before: under other labels in every turn, from
+/// this one on.
+///
+/// # Panics
+/// A turn was longer than its script.
+pub fn newcomers<'a, S: Store>(
+    name: &'static str,
+    store: &'a S,
+    scripts: &'a [Script],
+    first_label: u16,
+) -> Contestant<'a> {
+    Contestant::new(name, move |client| {
+        let (calls, mut script) = (store.client(), scripts[client].clone());
+        let mut labels = first_label..;
+        Box::new(move |lasts| {
+            script.relabel(labels.next().expect("turns are few"));
+            let mut walk = Walk::over(&script);
+            let turn = timed(|| one_by_one::<false, _>(&calls, &mut walk, lasts, &mut Unwatched));
+            assert!(turn.tally.operations <= script.steps().len(), "{name} wrote keys twice");
+            turn
+        })
+    })
+}
+
 /// The turn that a loop makes.
 fn timed(calls: impl FnOnce() -> (Tally, Duration)) -> Turn {
     let before = cpu::used();

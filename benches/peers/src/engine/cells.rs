@@ -7,6 +7,7 @@ use crate::clients::Results;
 use crate::clients::Way;
 use crate::clients::batches;
 use crate::clients::contest;
+use crate::clients::singles;
 use crate::engine::lab::Lab;
 use crate::engine::lab::names;
 use crate::engine::table::RATES;
@@ -161,6 +162,7 @@ impl Cell {
         contestants.push(batches(OF_32, &stage.ours, &grouped, 32));
         let takes_part = |name| self.versus.iter().any(|versus| versus.rival == Some(name));
         if takes_part(names::MOKA) {
+            contestants.push(singles(names::BOUNDED, lab.bounded(), &scripts, Way::Ready));
             contestants.extend(lab.caches().contestants(&scripts, Way::Ready));
         }
         let results = contest(lab.pace, CLIENTS, false, &contestants);
@@ -174,7 +176,7 @@ impl Cell {
         let by = if self.figure == Figure::Cpu { ", a CPU-second" } else { "" };
         let single = format!("{}{by}", self.title);
         entries.extend(
-            self.versus.iter().map(|one| one.line(&results, (names::OURS, self.figure), &single)),
+            self.versus.iter().map(|one| one.line(&results, (one.ours(), self.figure), &single)),
         );
         let by_8 = format!("batches of 8, {}", self.title);
         entries
@@ -184,6 +186,14 @@ impl Cell {
 }
 
 impl Versus {
+    /// Which of ours is held against the rival: caches have a bound to keep to.
+    fn ours(&self) -> &'static str {
+        match self.rival {
+            Some(names::MOKA | names::QUICK) => names::BOUNDED,
+            _ => names::OURS,
+        }
+    }
+
     fn line(&self, results: &Results, ours: (&str, Figure), measure: &str) -> Entry {
         let (ours, figure) = ours;
         let rival = self.rival.unwrap_or_else(|| results.best(&names::MAPS, figure));

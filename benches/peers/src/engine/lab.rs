@@ -28,6 +28,8 @@ use crate::stores::fill;
 /// What the contestants are called.
 pub mod names {
     pub const OURS: &str = "ours";
+    /// Ours as a cache, with a bound that it does not reach.
+    pub const BOUNDED: &str = "ours, bounded";
     pub const DASH: &str = "DashMap";
     pub const SHARDED: &str = "DashMap 1024";
     pub const PAPAYA: &str = "papaya";
@@ -47,6 +49,7 @@ pub struct Lab {
     steps: usize,
     zipf: Zipf,
     maps: OnceCell<Stage<[u8], Arc<[u8]>>>,
+    bounded: OnceCell<Ours<[u8]>>,
     caches: OnceCell<Caches>,
 }
 
@@ -74,14 +77,23 @@ impl Lab {
         } else {
             (9, Duration::from_millis(120), 1_000_000, 1 << 19)
         };
-        let (maps, caches) = (OnceCell::new(), OnceCell::new());
+        let (maps, bounded, caches) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         let pace = Pace { rounds, turn };
-        Self { pace, keys, steps, zipf: zipf_table(keys), maps, caches }
+        Self { pace, keys, steps, zipf: zipf_table(keys), maps, bounded, caches }
     }
 
     /// Ours and the maps, with values of bytes.
     pub fn maps(&self) -> &Stage<[u8], Arc<[u8]>> {
         self.maps.get_or_init(|| Stage::filled(self.keys))
+    }
+
+    /// Ours as a cache, with as much room as the caches have.
+    pub fn bounded(&self) -> &Ours<[u8]> {
+        self.bounded.get_or_init(|| {
+            let ours = Ours::bounded(2 * self.keys as usize);
+            fill(&ours, (0..self.keys).map(Step::fill));
+            ours
+        })
     }
 
     /// The caches.
@@ -91,28 +103,24 @@ impl Lab {
 
     /// A script for each client.
     pub fn scripts(&self, clients: usize, picks: Picks, mix: Mix) -> Vec<Script> {
-        scripts(clients, self.recipe(picks, mix))
+        self.recipe(picks, mix).scripts(clients)
     }
 
     /// The same; steps that lie in one batch do the same.
     pub fn grouped(&self, clients: usize, picks: Picks, mix: Mix) -> Vec<Script> {
-        scripts(clients, Recipe { grouped: true, ..self.recipe(picks, mix) })
+        Recipe { grouped: true, ..self.recipe(picks, mix) }.scripts(clients)
     }
 
     /// The same as [`grouped`](Self::grouped) over the first `keys` keys only.
     pub fn grouped_over(&self, keys: u32, clients: usize, picks: Picks, mix: Mix) -> Vec<Script> {
         let recipe = Recipe { grouped: true, ..self.recipe(picks, mix) };
-        scripts(clients, Recipe { keys, zipf: zipf_table(keys), ..recipe })
+        Recipe { keys, zipf: zipf_table(keys), ..recipe }.scripts(clients)
     }
 
     fn recipe(&self, picks: Picks, mix: Mix) -> Recipe {
         let Self { keys, zipf, steps, .. } = *self;
         Recipe { keys, zipf, picks, mix, steps, grouped: false }
     }
-}
-
-fn scripts(clients: usize, recipe: Recipe) -> Vec<Script> {
-    (0..u32::try_from(clients).expect("few")).map(|client| recipe.script(client)).collect()
 }
 
 impl<V: Sort + ?Sized, W: Stored> Stage<V, W> {

@@ -41,5 +41,7 @@ fn unit(figure: Figure) -> Unit {
     match figure {
         Figure::Wall | Figure::Cpu => Unit::Rate,
         Figure::Latency(_) => Unit::Time,
+        Figure::Busy => Unit::Times,
+        Figure::Hits => Unit::Percent,
     }
 }

@@ -63,6 +63,10 @@ impl Tally {
                 self.read(kept.as_ref(), step);
             }
             Action::Set => client.set(key, step.value()),
+            Action::Fetch => {
+                let kept = client.fetch(key, step.value());
+                self.read(kept.as_ref(), step);
+            }
             Action::Renew => {
                 self.operations += 1;
                 client.remove(key);
@@ -192,6 +196,15 @@ mod tests {
             assert!(tally.operations.is_multiple_of(CALLS), "{tally:?}");
             assert_eq!((tally.misses, tally.wrong), (0, 0), "{tally:?}");
         }
+    }
+
+    #[test]
+    fn what_was_fetched_once_is_there() {
+        let (store, script) = (store(KEYS), script(Mix { fetches: 100, ..Mix::READS }, false));
+        let (client, mut walk) = (store.client(), Walk::over(&script));
+        let tally = one_by_one::<false, _>(&client, &mut walk, SOON, &mut Unwatched).0;
+        assert!(tally.misses > 0 && tally.misses <= KEYS as usize, "{tally:?}");
+        assert_eq!((tally.hits + tally.misses, tally.wrong), (tally.operations, 0), "{tally:?}");
     }
 
     #[test]

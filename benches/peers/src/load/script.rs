@@ -21,6 +21,8 @@ pub enum Sizes {
     Fixed,
     /// As it comes.
     Changing,
+    /// As short as there are.
+    Least,
 }
 
 /// What a client does, in hundredths; the rest are reads.
@@ -36,14 +38,23 @@ pub struct Mix {
     pub scans: usize,
     /// Written for the first time.
     pub inserts: usize,
+    /// Read, and written where they are not there.
+    pub fetches: usize,
     /// How long written values are.
     pub sizes: Sizes,
 }
 
 impl Mix {
     /// Reads only.
-    pub const READS: Self =
-        Self { sets: 0, renews: 0, modifies: 0, scans: 0, inserts: 0, sizes: Sizes::Fixed };
+    pub const READS: Self = Self {
+        sets: 0,
+        renews: 0,
+        modifies: 0,
+        scans: 0,
+        inserts: 0,
+        fetches: 0,
+        sizes: Sizes::Fixed,
+    };
 
     /// Reads, and so many hundredths of writes.
     pub const fn writes(sets: usize) -> Self {
@@ -52,9 +63,21 @@ impl Mix {
 }
 
 /// The steps of a client, which it walks over again and again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Script {
     steps: Vec<Step>,
+}
+
+impl Script {
+    /// All of them, in their order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Gives every step a key that differs from those under other labels.
+    pub fn relabel(&mut self, label: u16) {
+        self.steps.iter_mut().for_each(|step| step.relabel(label));
+    }
 }
 
 /// What a script is made of.
@@ -75,6 +98,11 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// A script for each client.
+    pub fn scripts(&self, clients: usize) -> Vec<Script> {
+        (0..u32::try_from(clients).expect("few")).map(|client| self.script(client)).collect()
+    }
+
     /// The script of one client. Clients insert keys of their own.
     pub fn script(&self, client: u32) -> Script {
         let mut random = Random::of(u64::from(client));
@@ -89,7 +117,7 @@ impl Recipe {
             let Some(action) = action else {
                 let number = first_new + u32::try_from(inserted.len()).expect("below a u32");
                 inserted.push(number);
-                steps.push(Step::new(number, Action::Set));
+                steps.push(self.sized(Step::new(number, Action::Set), &mut random));
                 continue;
             };
             let number = self.pick(&mut random, &inserted);
@@ -98,18 +126,23 @@ impl Recipe {
                 steps.extend((start..).map(|one| Step::new(one, action)).take(SCAN_KEYS));
                 continue;
             }
-            let step = Step::new(number, action);
-            steps.push(match self.mix.sizes {
-                Sizes::Fixed => step,
-                Sizes::Changing => step.of_length(u32::MAX >> (random.next() % 16)),
-            });
+            steps.push(self.sized(Step::new(number, action), &mut random));
         }
         Script { steps }
     }
 
+    /// A step with a value as long as the mix has them.
+    fn sized(&self, step: Step, random: &mut Random) -> Step {
+        match self.mix.sizes {
+            Sizes::Fixed => step,
+            Sizes::Changing => step.of_length(u32::MAX >> (random.next() % 16)),
+            Sizes::Least => step.of_length(0),
+        }
+    }
+
     /// What is done next; nothing stands for an insert.
     fn draw(&self, random: &mut Random) -> Option<Action> {
-        let Mix { sets, renews, modifies, scans, inserts, .. } = self.mix;
+        let Mix { sets, renews, modifies, scans, inserts, fetches, .. } = self.mix;
         let mut left = random.below(100);
         let shares = [
             (sets, Some(Action::Set)),
@@ -117,6 +150,7 @@ impl Recipe {
             (modifies, Some(Action::Modify)),
             (scans, Some(Action::Scan)),
             (inserts, None),
+            (fetches, Some(Action::Fetch)),
         ];
         for (share, action) in shares {
             if left < share {
@@ -178,6 +212,8 @@ impl<'s> Walk<'s> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::load::zipf_table;
 
@@ -234,13 +270,27 @@ mod tests {
         for step in &script.steps {
             match step.action {
                 Action::Set => new.push(step.key()),
-                Action::Get | Action::Renew | Action::Modify | Action::Scan => assert!(
-                    new.contains(&step.key())
-                        || there.binary_search_by(|one| one[..].cmp(step.key())).is_ok()
-                ),
+                Action::Get | Action::Renew | Action::Modify | Action::Scan | Action::Fetch => {
+                    assert!(
+                        new.contains(&step.key())
+                            || there.binary_search_by(|one| one[..].cmp(step.key())).is_ok()
+                    );
+                }
             }
         }
         assert!(!new.is_empty());
+    }
+
+    #[test]
+    fn steps_under_another_label_name_other_keys() {
+        let mix = Mix { inserts: 100, sizes: Sizes::Least, ..Mix::READS };
+        let mut script = recipe(Picks::Uniform, mix).script(0);
+        let mut seen = HashSet::new();
+        for label in [1, 9, 10, 999] {
+            script.relabel(label);
+            assert!(script.steps().iter().all(|step| seen.insert(step.key().to_vec())), "{label}");
+        }
+        assert!(script.steps().iter().all(|step| step.value().len() == 64));
     }
 
     #[test]

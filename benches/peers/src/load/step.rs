@@ -3,6 +3,9 @@
 /// How long keys are.
 pub const KEY_BYTES: usize = 20;
 
+/// How much of a key a label takes.
+const LABEL_BYTES: usize = 4;
+
 /// Values take from 64 to 100 bytes.
 const VALUE_BYTES_MIN: u8 = 64;
 const VALUE_LENGTHS: u32 = 37;
@@ -30,6 +33,8 @@ pub enum Action {
     Renew,
     /// Read it and write what is computed from it.
     Modify,
+    /// Read it, and write it if it is not there.
+    Fetch,
     /// Read it and those of the steps that follow: its neighbours.
     Scan,
 }
@@ -64,6 +69,15 @@ impl Step {
     pub fn of_length(self, length: u32) -> Self {
         let more = u8::try_from(length % VALUE_LENGTHS).expect("below 37");
         Self { value_bytes: VALUE_BYTES_MIN + more, ..self }
+    }
+
+    /// Writes a label, of which the last four digits count, into the start of the key.
+    pub fn relabel(&mut self, label: u16) {
+        let mut rest = label;
+        for byte in self.key[..LABEL_BYTES].iter_mut().rev() {
+            *byte = b'0' + u8::try_from(rest % 10).expect("a digit");
+            rest /= 10;
+        }
     }
 
     /// The key, as it lies there.

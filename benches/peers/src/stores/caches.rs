@@ -1,4 +1,7 @@
-//! Caches: moka and `quick_cache`, with twice the room that the entries need, so none is evicted.
+//! Caches: moka and `quick_cache`, in the form that serves keys of bytes best.
+//!
+//! What reads and inserts on a miss in one call takes an owned key, so they are asked twice
+//! instead.
 
 use std::mem;
 
@@ -11,6 +14,7 @@ use quick_cache::sync::DefaultLifecycle;
 use quick_cache::sync::EntryAction;
 use quick_cache::sync::EntryResult;
 
+use crate::stores::Bounded;
 use crate::stores::Client;
 use crate::stores::LIFETIME;
 use crate::stores::Store;
@@ -23,13 +27,18 @@ where
     W: Stored;
 
 impl<W: Stored> Moka<W> {
-    /// Room for twice so many entries.
+    /// Room for twice so many entries, so that none is evicted.
     pub fn new(entries: usize) -> Self {
-        let builder = MokaCache::builder().max_capacity(2 * entries as u64);
+        Self::bounded(2 * entries)
+    }
+
+    /// Room for so many entries.
+    pub fn bounded(entries: usize) -> Self {
+        let builder = MokaCache::builder().max_capacity(entries as u64);
         Self(builder.build_with_hasher(RandomState::new()))
     }
 
-    /// The same; each entry has a deadline.
+    /// Room for twice so many entries; each has a deadline.
     pub fn expiring(entries: usize) -> Self {
         let builder = MokaCache::builder().max_capacity(2 * entries as u64).time_to_live(LIFETIME);
         Self(builder.build_with_hasher(RandomState::new()))
@@ -73,16 +82,34 @@ impl<W: Stored> Client for &Moka<W> {
     }
 }
 
+impl<W: Stored> Bounded for Moka<W> {
+    fn entries(&self) -> usize {
+        // One call does a bounded part of the upkeep that is due.
+        loop {
+            let before = self.0.entry_count();
+            self.0.run_pending_tasks();
+            if self.0.entry_count() == before {
+                return usize::try_from(before).expect("they are in memory");
+            }
+        }
+    }
+}
+
 /// A cache of `quick_cache`.
 #[derive(Debug)]
 pub struct QuickCache<W>(QuickCacheMap<Box<[u8]>, W, UnitWeighter, RandomState>);
 
 impl<W: Stored> QuickCache<W> {
-    /// Room for twice so many entries.
+    /// Room for twice so many entries, so that none is evicted.
     pub fn new(entries: usize) -> Self {
+        Self::bounded(2 * entries)
+    }
+
+    /// Room for so many entries.
+    pub fn bounded(entries: usize) -> Self {
         Self(QuickCacheMap::with(
-            2 * entries,
-            2 * entries as u64,
+            entries,
+            entries as u64,
             UnitWeighter,
             RandomState::new(),
             DefaultLifecycle::default(),
@@ -123,5 +150,11 @@ impl<W: Stored> Client for &QuickCache<W> {
             EntryAction::Retain(mem::replace(value, changed))
         });
         matches!(found, EntryResult::Retained(_))
+    }
+}
+
+impl<W: Stored> Bounded for QuickCache<W> {
+    fn entries(&self) -> usize {
+        self.0.len()
     }
 }

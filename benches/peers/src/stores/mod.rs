@@ -32,7 +32,7 @@ pub const LIFETIME: Duration = Duration::from_secs(3600);
 /// How many entries are written at once.
 const FILL_BATCH: usize = 1024;
 
-/// A map from keys to values, or a cache that is large enough to evict nothing.
+/// A map from keys to values, or a cache.
 pub trait Store: Sync {
     /// What one thread calls; made once for each thread.
     type Client<'s>: Client
@@ -41,6 +41,12 @@ pub trait Store: Sync {
 
     /// A client for the calling thread.
     fn client(&self) -> Self::Client<'_>;
+}
+
+/// A cache that evicts.
+pub trait Bounded: Store {
+    /// How many entries it holds once all upkeep is done.
+    fn entries(&self) -> usize;
 }
 
 /// The calls of one thread. No call may fail.
@@ -53,6 +59,16 @@ pub trait Client {
 
     /// Writes a value, in the way that is fastest here for a key that is mostly there.
     fn set(&self, key: &[u8], value: &[u8]);
+
+    /// Reads a value; one that is not there is written.
+    #[inline]
+    fn fetch(&self, key: &[u8], value: &[u8]) -> Option<Self::Kept> {
+        let kept = self.get(key);
+        if kept.is_none() {
+            self.set(key, value);
+        }
+        kept
+    }
 
     /// Removes a key; whether it was there.
     fn remove(&self, key: &[u8]) -> bool;
@@ -99,8 +115,8 @@ mod tests {
     fn check<S: Store>(name: &str, store: &S) {
         let client = store.client();
         let [one, other] = [1, 2].map(Step::fill);
-        assert!(client.get(one.key()).is_none(), "{name}");
-        client.set(one.key(), one.value());
+        assert!(client.fetch(one.key(), one.value()).is_none(), "{name}");
+        assert!(client.fetch(one.key(), other.value()).is_some(), "{name}");
         client.set(one.key(), one.value());
         let kept = client.get(one.key());
         assert!(kept.as_ref().is_some_and(|kept| kept.holds(one.value())), "{name}");
@@ -119,6 +135,7 @@ mod tests {
         check("ours, numbers", &Ours::<u64>::new());
         check("ours, strict", &Ours::<[u8]>::strict());
         check("ours, deadlines", &Ours::<[u8]>::expiring());
+        check("ours, bounded", &Ours::<[u8]>::bounded(100));
         check("dashmap", &Dash::<Arc<[u8]>>::new());
         check("dashmap, 1024 shards", &Dash::<u64>::sharded());
         check("papaya", &Papaya::<Arc<[u8]>>::new());
@@ -126,6 +143,19 @@ mod tests {
         check("moka", &Moka::<Arc<[u8]>>::new(100));
         check("moka, deadlines", &Moka::<u64>::expiring(100));
         check("quick_cache", &QuickCache::<Arc<[u8]>>::new(100));
+    }
+
+    #[test]
+    fn a_cache_holds_what_it_is_bound_to_and_no_more() {
+        #[track_caller]
+        fn check<S: Bounded>(name: &str, cache: &S) {
+            fill(cache, (0..20_000).map(Step::fill));
+            let entries = cache.entries();
+            assert!((1_980..=2_000).contains(&entries), "{name}: {entries}");
+        }
+        check("ours", &Ours::<[u8]>::bounded(2_000));
+        check("moka", &Moka::<Arc<[u8]>>::bounded(2_000));
+        check("quick_cache", &QuickCache::<Arc<[u8]>>::bounded(2_000));
     }
 
     #[test]

@@ -1,5 +1,8 @@
-//! Ours, with the defaults that it is shipped with; strict, and with deadlines, as other stores.
+//! Ours, with the defaults that it is shipped with; strict, with deadlines and with a bound, as
+//! other stores.
 
+use slotkeep::Bound;
+use slotkeep::Builder;
 use slotkeep::CloneValue;
 use slotkeep::Cluster;
 use slotkeep::Handle;
@@ -9,6 +12,7 @@ use slotkeep::Value;
 
 use crate::load::Step;
 use crate::stores::Batches;
+use crate::stores::Bounded;
 use crate::stores::Client;
 use crate::stores::Kept;
 use crate::stores::LIFETIME;
@@ -58,21 +62,25 @@ impl Sort for u64 {
 impl<V: Sort + ?Sized> Ours<V> {
     /// Every operation runs on the calling thread.
     pub fn new() -> Self {
-        Self::over(Ownership::Lent, false)
+        Self::over(Cluster::builder().values(), false)
     }
 
     /// Every operation runs on the worker of its shard.
     pub fn strict() -> Self {
-        Self::over(Ownership::Strict, false)
+        Self::over(Cluster::builder().ownership(Ownership::Strict).values(), false)
     }
 
     /// Every write sets a deadline.
     pub fn expiring() -> Self {
-        Self::over(Ownership::Lent, true)
+        Self::over(Cluster::builder().values(), true)
     }
 
-    fn over(ownership: Ownership, expiring: bool) -> Self {
-        let builder = Cluster::builder().ownership(ownership).values::<V>();
+    /// Room for so many entries.
+    pub fn bounded(entries: usize) -> Self {
+        Self::over(Cluster::builder().bound(Bound::Entries(entries as u64)).values(), false)
+    }
+
+    fn over(builder: Builder<V>, expiring: bool) -> Self {
         Self { cluster: builder.build().expect("a cluster of one node"), expiring }
     }
 }
@@ -89,6 +97,12 @@ impl<V: Sort + ?Sized> Store for Ours<V> {
 
     fn client(&self) -> OurClient<V> {
         OurClient { client: self.cluster.client(), expiring: self.expiring }
+    }
+}
+
+impl<V: Sort + ?Sized> Bounded for Ours<V> {
+    fn entries(&self) -> usize {
+        self.cluster.client().len().expect("it is served")
     }
 }
 

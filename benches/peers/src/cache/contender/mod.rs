@@ -3,6 +3,7 @@
 mod belady;
 mod hand;
 mod order;
+mod ours;
 mod rivals;
 
 use serde::Serialize;
@@ -45,7 +46,13 @@ pub struct Contender {
 }
 
 /// All, in the order of the columns. Ours joins as its first line.
-pub const CONTENDERS: [Contender; 7] = [
+pub const CONTENDERS: [Contender; 8] = [
+    Contender {
+        name: "ours",
+        role: Role::Ours,
+        is_seeded: true,
+        fresh: |trace, room, _| Box::new(ours::Ours::new(trace, room)),
+    },
     seeded("moka", |trace, room, seed| Box::new(rivals::Moka::new(trace, room, seed))),
     seeded("quick_cache", |_, room, seed| Box::new(rivals::Quick::new(room, seed))),
     plain("LRU", Role::Rival, |trace, room, _| Box::new(order::Order::of_use(trace, room))),

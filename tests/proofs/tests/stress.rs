@@ -1,5 +1,5 @@
 //! Answers stay linearizable, key by key, while slots move in every way, drivers die, messages are
-//! lost and keys expire.
+//! lost, keys expire, and nodes at their bound evict.
 
 use std::env;
 use std::error::Error;
@@ -15,6 +15,8 @@ use slotkeep_proofs::stress::{Plan, ROUND_CALLS, Report, run, run_rounds};
 const CALLS: u64 = 150_000;
 /// Calls of the run in which every operation is a job of a worker.
 const CALLS_STRICT: u64 = 24_000;
+/// Calls of a run on bounded nodes.
+const CALLS_BOUNDED: u64 = 50_000;
 /// Calls of a run with a planted fault, and how many runs may miss it.
 const CALLS_FAULT: u64 = 20_000;
 const ROUNDS_FAULT: u64 = 40;
@@ -32,7 +34,27 @@ fn seeds() -> Result<Option<Range<u64>>, Box<dyn Error>> {
 }
 
 fn plan(calls: u64) -> Plan {
-    Plan { seed: SEED, clients: 4, movers: 2, calls, ownership: Ownership::Lent, fault: None }
+    let ownership = Ownership::Lent;
+    Plan { seed: SEED, clients: 4, movers: 2, calls, ownership, bound: None, fault: None }
+}
+
+/// How many entries nodes may hold that evict: less than one for each slot, and as many as a slot
+/// has keys. In all there are 15.
+const BOUND_TIGHT: u64 = 2;
+const BOUND_WIDE: u64 = 5;
+
+fn bounded(calls: u64, entries: u64) -> Plan {
+    Plan { bound: Some(entries), ..plan(calls) }
+}
+
+/// A round of a long run; the nodes of every fourth one are bounded.
+fn round(seed: u64) -> Plan {
+    let plan = match seed % 8 {
+        3 => bounded(ROUND_CALLS, BOUND_TIGHT),
+        7 => bounded(ROUND_CALLS, BOUND_WIDE),
+        _ => plan(ROUND_CALLS),
+    };
+    Plan { seed, ..plan }
 }
 
 /// How many rounds a run of few calls may take until it has tested what it claims to test: how many
@@ -40,7 +62,7 @@ fn plan(calls: u64) -> Plan {
 const ROUNDS_MAX: u64 = 4;
 
 /// What was counted too rarely: less than that has not tested what it claims to test.
-fn shortfall(report: &Report, calls: u64) -> Option<String> {
+fn shortfall(report: &Report, calls: u64, evicting_calls: u64) -> Option<String> {
     let minima = [
         ("calls", report.calls, calls),
         ("calls that could be served at once", report.untraced, calls / 5),
@@ -68,6 +90,7 @@ fn shortfall(report: &Report, calls: u64) -> Option<String> {
         ("messages that were lost", report.messages_dropped, calls / 10_000),
         ("steps that waited for a call", report.busy_steps, calls / 50_000),
         ("events on a deadline", report.at_deadline, calls / 100),
+        ("values that certainly were evicted", report.vanished, evicting_calls / 50),
         ("events across a deadline", report.across_deadline, 5.max(calls / 20_000)),
     ];
     let short = minima.into_iter().find(|&(_, counted, minimum)| counted < minimum);
@@ -77,25 +100,37 @@ fn shortfall(report: &Report, calls: u64) -> Option<String> {
 /// Runs a round, and a few more as long as something was counted too rarely.
 #[track_caller]
 fn check_rounds(plan: &Plan) {
+    let evicting_calls = if plan.bound.is_some() { plan.calls } else { 0 };
     let mut total = Report::default();
     for seed in plan.seed..plan.seed + ROUNDS_MAX {
         let round = run(&Plan { seed, ..*plan });
         total.add(&round.unwrap_or_else(|failure| panic!("{failure}")));
-        if shortfall(&total, plan.calls).is_none() {
+        if shortfall(&total, plan.calls, evicting_calls).is_none() {
             break;
         }
     }
     println!("{total:#?}");
-    assert_eq!(shortfall(&total, plan.calls), None, "after at most {ROUNDS_MAX} rounds");
+    let shortfall = shortfall(&total, plan.calls, evicting_calls);
+    assert_eq!(shortfall, None, "after at most {ROUNDS_MAX} rounds");
+    assert!(plan.bound.is_some() || total.vanished == 0, "without a bound nothing is evicted");
 }
 
 #[test]
 fn answers_are_linearizable_while_slots_move() {
     let Some(seeds) = seeds().unwrap() else { return check_rounds(&plan(CALLS)) };
     let rounds = seeds.end.saturating_sub(seeds.start);
-    let total = run_rounds(&plan(ROUND_CALLS), seeds).unwrap_or_else(|f| panic!("{f}"));
+    let total = run_rounds(round, seeds).unwrap_or_else(|f| panic!("{f}"));
     println!("{total:#?}");
-    assert_eq!(shortfall(&total, ROUND_CALLS.saturating_mul(rounds)), None);
+    let calls = ROUND_CALLS.saturating_mul(rounds);
+    assert_eq!(shortfall(&total, calls, calls / 8), None);
+}
+
+#[test]
+fn answers_are_linearizable_while_nodes_evict_and_slots_move() {
+    check_rounds(&bounded(CALLS_BOUNDED, BOUND_TIGHT));
+    check_rounds(&bounded(CALLS_BOUNDED, BOUND_WIDE));
+    let strict = Plan { ownership: Ownership::Strict, ..bounded(CALLS_STRICT, BOUND_WIDE) };
+    check_rounds(&strict);
 }
 
 #[test]
@@ -106,8 +141,13 @@ fn answers_are_linearizable_when_every_operation_is_a_job() {
 /// Runs seed after seed with the fault until a check fails.
 #[track_caller]
 fn check_caught(fault: Fault) {
+    check_caught_by(&plan(CALLS_FAULT), fault);
+}
+
+#[track_caller]
+fn check_caught_by(plan: &Plan, fault: Fault) {
     for seed in SEED..SEED + ROUNDS_FAULT {
-        if let Err(failure) = run(&Plan { seed, fault: Some(fault), ..plan(CALLS_FAULT) }) {
+        if let Err(failure) = run(&Plan { seed, fault: Some(fault), ..*plan }) {
             println!("{fault:?}, caught with seed {seed}: {failure}");
             return;
         }
@@ -128,6 +168,11 @@ fn honouring_asking_for_another_move_is_caught() {
 #[test]
 fn leaving_migrated_keys_at_the_source_is_caught() {
     check_caught(Fault::CopyWithoutDelete);
+}
+
+#[test]
+fn an_evicted_value_that_comes_back_is_caught() {
+    check_caught_by(&bounded(CALLS_FAULT, BOUND_WIDE), Fault::EvictionInTwoHolds);
 }
 
 #[test]

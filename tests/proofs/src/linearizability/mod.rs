@@ -23,7 +23,7 @@ use std::hash::Hash;
 use ahash::RandomState;
 use hashbrown::HashTable;
 
-pub use self::register::{Call, Outcome, Register, RegisterState, Verb};
+pub use self::register::{BoundedRegister, Call, Outcome, Register, RegisterState, Verb};
 
 /// Bound of the events pending at one time: the bits of a mask.
 ///

@@ -68,6 +68,13 @@ impl From<Verb> for Call {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Register;
 
+/// One key of a cache of bounded size, absent at first.
+///
+/// As a [`Register`], but for what an eviction may do: a value may vanish at any time. What has
+/// vanished, or was replaced, never comes back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BoundedRegister;
+
 /// What one key holds.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RegisterState {
@@ -154,5 +161,34 @@ impl Model for Register {
     fn keeps_state(&self, call: &Call, output: Option<&Outcome>) -> bool {
         call.verb == Verb::Get
             || matches!(output, Some(Outcome::Flag(false) | Outcome::Value(None)))
+    }
+}
+
+impl Model for BoundedRegister {
+    type State = RegisterState;
+    type Op = Call;
+    type Output = Outcome;
+
+    fn initial(&self) -> RegisterState {
+        Register.initial()
+    }
+
+    fn apply(
+        &self,
+        state: &RegisterState,
+        call: &Call,
+        output: Option<&Outcome>,
+    ) -> Option<RegisterState> {
+        Register.apply(state, call, output)
+    }
+
+    /// An expiry is no more than an eviction, but for the clock, which an eviction says nothing of.
+    fn lapse(&self, state: &RegisterState, _call: &Call) -> Option<RegisterState> {
+        let passed = state.passed;
+        state.value.map(|_| RegisterState { value: None, deadline: NEVER, passed })
+    }
+
+    fn keeps_state(&self, call: &Call, output: Option<&Outcome>) -> bool {
+        Register.keeps_state(call, output)
     }
 }

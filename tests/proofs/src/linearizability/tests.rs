@@ -108,6 +108,52 @@ fn a_value_expires_at_its_deadline_and_stays_expired() {
 }
 
 #[test]
+fn an_eviction_is_an_allowed_removal_and_a_stale_value_is_not() {
+    let set = |at, value| event(at, at + 1, Set(value), Done);
+    let get = |at, value| event(at, at + 1, Get, Value(value));
+    let explained = |history: &[Record]| match check(&BoundedRegister, history) {
+        Ok(_) => Ok(()),
+        Err(Violation::NotLinearizable(window)) => Err(window.event),
+        Err(other) => panic!("{other}"),
+    };
+    let evicted = [set(0, 1), get(2, None)];
+    assert_eq!(explained(&evicted), Ok(()));
+    rejected(&evicted, 1);
+    let replace = CompareReplace { expected: 1, new: 2 };
+    for (verb, output) in [
+        (Take, Value(None)),
+        (Remove, Flag(false)),
+        (SetIfAbsent(7), Flag(true)),
+        (Incr(7), Count(7)),
+        (replace, Flag(false)),
+    ] {
+        let found_gone = event(4, 5, verb, output);
+        assert_eq!(explained(&[set(0, 1), found_gone.clone()]), Ok(()));
+        assert_eq!(explained(&[set(0, 1), get(2, Some(1)), found_gone]), Ok(()));
+        // Whatever made the value of a key that was gone, it is not the one from before.
+        let back = event(6, 7, CompareReplace { expected: 1, new: 9 }, Flag(true));
+        assert_eq!(explained(&[set(0, 1), event(4, 5, verb, output), back]), Err(2));
+    }
+    // What has vanished does not come back, nor does what was replaced, even while it is evicted.
+    assert_eq!(explained(&[set(0, 1), get(2, None), get(4, Some(1))]), Err(2));
+    assert_eq!(explained(&[set(0, 1), set(2, 2), get(4, Some(1))]), Err(2));
+    assert_eq!(explained(&[set(0, 1), set(2, 2), get(4, None), get(6, Some(1))]), Err(3));
+    let overlapping = event(2, 9, Set(2), Done);
+    let history = [set(0, 1), overlapping, get(3, None), get(5, Some(1))];
+    assert_eq!(explained(&history), Err(3));
+    let history = [event(0, 9, Set(1), Done), get(1, None), get(3, Some(1)), get(5, None)];
+    assert_eq!(explained(&history), Ok(()));
+    // A deadline holds for what is there.
+    let timed = |at, verb, output, now| Event {
+        op: Call { verb, now_low: now, now_high: now },
+        ..event(at, at + 1, verb, output)
+    };
+    let until = timed(0, SetUntil { value: 7, deadline: 10 }, Done, 0);
+    assert_eq!(explained(&[until.clone(), timed(2, Get, Value(None), 9)]), Ok(()));
+    assert_eq!(explained(&[until, timed(2, Get, Value(Some(7)), 10)]), Err(1));
+}
+
+#[test]
 fn bounds_and_bad_recordings_are_told_apart_from_verdicts() {
     let mut history: Vec<Record> = (0..64).map(|at| lost(at, Set(at))).collect();
     history.push(lost(64, Get));
@@ -258,22 +304,34 @@ fn what_did_happen_is_accepted_and_a_wrong_answer_is_not() {
 }
 
 /// The definition, without any of the checker's rules.
-fn explains(history: &[Record], done: u64, state: &RegisterState) -> bool {
+fn explains<M>(model: &M, history: &[Record], done: u64, state: &RegisterState) -> bool
+where
+    M: Model<State = RegisterState, Op = Call, Output = Outcome>,
+{
     let left: Vec<usize> = (0..history.len()).filter(|at| done & 1 << at == 0).collect();
     let deadline = left.iter().map(|&at| history[at].returned).min().unwrap_or(NEVER);
     deadline == NEVER
         || left.iter().any(|&at| {
             let Event { op, output, invoked, .. } = &history[at];
-            let lapsed = Register.lapse(state, op);
-            let after = |before| Register.apply(before, op, output.as_ref());
+            let lapsed = model.lapse(state, op);
+            let after = |before| model.apply(before, op, output.as_ref());
             *invoked <= deadline
                 && (lapsed.iter().chain([state]).filter_map(after))
-                    .any(|after| explains(history, done | 1 << at, &after))
+                    .any(|after| explains(model, history, done | 1 << at, &after))
         })
 }
 
 #[test]
 fn the_verdict_is_that_of_the_definition() {
+    check_verdicts(&Register);
+    check_verdicts(&BoundedRegister);
+}
+
+#[track_caller]
+fn check_verdicts<M>(model: &M)
+where
+    M: Model<State = RegisterState, Op = Call, Output = Outcome>,
+{
     let mut verdicts = [0; 2];
     for seed in 0..5_000 {
         let rng = &mut Rng::with_seed(seed);
@@ -288,8 +346,8 @@ fn the_verdict_is_that_of_the_definition() {
                 Count(_) => Count(rng.u64(0..4)),
             };
         }
-        let verdict = check(&Register, &history).is_ok();
-        let expected = explains(&history, 0, &Register.initial());
+        let verdict = check(model, &history).is_ok();
+        let expected = explains(model, &history, 0, &model.initial());
         assert_eq!(verdict, expected, "seed {seed}: {history:#?}");
         verdicts[usize::from(verdict)] += 1;
     }

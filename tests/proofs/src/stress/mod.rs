@@ -4,7 +4,8 @@
 //! clock. Movers take the slots to and fro, key by key, in one hold or in sets; they turn round
 //! with keys on both sides, drop drivers, take over and repair. A thread moves the clock in small
 //! steps, onto deadlines and past them, while the workers sweep, and lets messages between the
-//! nodes come late or never. At the end the history of each key is checked for linearizability.
+//! nodes come late or never. Nodes may be bounded, so that they evict all the time. At the end the
+//! history of each key is checked for linearizability.
 //!
 //! A long run is a series of rounds, each with a cluster and a seed of its own, so that what is
 //! recorded stays small: every round is checked before the next one begins.
@@ -29,7 +30,7 @@ use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use slotkeep::{Cluster, Error, Fault, MoveId, MoveRecord, Ownership, SetOptions, Slot};
+use slotkeep::{Bound, Cluster, Error, Fault, MoveId, MoveRecord, Ownership, SetOptions, Slot};
 
 use self::movers::Mover;
 use self::traffic::Recorded;
@@ -68,21 +69,23 @@ pub struct Plan {
     pub calls: u64,
     /// Who runs operations.
     pub ownership: Ownership,
+    /// How many entries each node may hold; unbounded without it.
+    pub bound: Option<u64>,
     /// What is broken on purpose.
     pub fault: Option<Fault>,
 }
 
-/// Runs a plan once for each seed, and checks each round before the next one.
+/// Runs the plan of each seed, and checks each round before the next one.
 ///
 /// # Errors
 /// The first thing that was not right; what was printed last names the seed of its round.
 ///
 /// # Panics
 /// As [`run`].
-pub fn run_rounds(plan: &Plan, seeds: Range<u64>) -> Result<Report, Failure> {
+pub fn run_rounds(plan_of: fn(u64) -> Plan, seeds: Range<u64>) -> Result<Report, Failure> {
     let mut total = Report::default();
     for seed in seeds {
-        let round = run(&Plan { seed, ..*plan })?;
+        let round = run(&plan_of(seed))?;
         total.add(&round);
         let (calls, moves, faults) = (total.calls, total.moves(), total.faults());
         println!("up to seed {seed}: {calls} calls, {moves} moves, {faults} faults");
@@ -165,6 +168,9 @@ impl Arena {
     fn new(plan: Plan) -> Self {
         let builder = Cluster::builder().nodes(NODES).workers_per_node(1);
         let mut builder = builder.ownership(plan.ownership).stopped_clock().values::<u64>();
+        if let Some(entries) = plan.bound {
+            builder = builder.bound(Bound::Entries(entries));
+        }
         if let Some(fault) = plan.fault {
             builder = builder.fault(fault);
         }
@@ -214,6 +220,16 @@ impl Arena {
     /// What history `index` is about.
     fn name_of(&self, history: usize) -> &str {
         self.keys.get(history).unwrap_or_else(|| &self.pairs[history - KEYS][0])
+    }
+
+    /// What a pair holds, which an eviction may have taken one half of.
+    fn joined(&self, [one, other]: [Option<u64>; 2]) -> Result<Option<u64>, Failure> {
+        let may_lack_half = self.plan.bound.is_some();
+        match (one, other) {
+            (None, half) | (half, None) if may_lack_half => Ok(half),
+            _ if one == other => Ok(one),
+            _ => Err(Failure::Torn(one, other)),
+        }
     }
 
     fn note_end(&self, id: Option<MoveId>) {

@@ -71,6 +71,8 @@ report! {
     at_deadline,
     /// Events during which the clock came to a deadline of their key.
     across_deadline,
+    /// Values of bounded nodes that certainly were evicted; only some of all that were.
+    vanished,
     /// Configurations that the checker visited.
     configurations,
 }

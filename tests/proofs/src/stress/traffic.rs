@@ -308,7 +308,7 @@ impl<'a> Traffic<'a> {
                 0..4 => {
                     let got = if what == 3 { client.get_many(names) } else { client.mget(names) }?;
                     let halves = [0, 1].map(|half: usize| got[half].as_deref().copied());
-                    (Verb::Get, Outcome::Value(both_are_same(halves)?))
+                    (Verb::Get, Outcome::Value(arena.joined(halves)?))
                 }
                 4..7 => {
                     let entries = names.each_ref().map(|name| (name, value));
@@ -321,13 +321,13 @@ impl<'a> Traffic<'a> {
                     } else {
                         client.remove_all(names)
                     }?;
-                    both_are_same(
-                        [removed > 0, removed > 1].map(|was_there| was_there.then_some(0)),
-                    )?;
+                    let were_there = [removed > 0, removed > 1];
+                    arena.joined(were_there.map(|was_there| was_there.then_some(0)))?;
                     (Verb::Remove, Outcome::Flag(removed > 0))
                 }
                 _ => {
-                    let summed = client.transaction(names, |both| add(both, names, value))?;
+                    let summed =
+                        client.transaction(names, |both| add(arena, both, value, names))?;
                     (Verb::Incr(value), Outcome::Count(summed?))
                 }
             };
@@ -410,14 +410,15 @@ fn linger(lingers: bool) {
     }
 }
 
-fn both_are_same([one, other]: [Option<u64>; 2]) -> Result<Option<u64>, Failure> {
-    if one == other { Ok(one) } else { Err(Failure::Torn(one, other)) }
-}
-
 /// Adds to both keys of a pair; a missing one counts as 0.
-fn add(both: &mut Transaction<'_, u64>, names: &[String; 2], by: u64) -> Result<u64, Failure> {
+fn add(
+    arena: &Arena,
+    both: &mut Transaction<'_, u64>,
+    by: u64,
+    names: &[String; 2],
+) -> Result<u64, Failure> {
     let held = [both.get(&names[0])?.copied(), both.get(&names[1])?.copied()];
-    let sum = both_are_same(held)?.unwrap_or(0).wrapping_add(by);
+    let sum = arena.joined(held)?.unwrap_or(0).wrapping_add(by);
     for name in names {
         both.set(name, sum)?;
     }

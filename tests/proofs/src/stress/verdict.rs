@@ -11,7 +11,9 @@ use slotkeep::{CommandError, Error, MovePhase, Refused};
 
 use super::traffic::Recorded;
 use super::{Arena, HISTORIES, KEYS, KEYS_PER_SLOT, Report};
-use crate::linearizability::{Call, Event, Outcome, Register, Verb, Violation, check as explain};
+use crate::linearizability::{
+    BoundedRegister, Call, Event, Outcome, Register, Verb, Violation, check as explain,
+};
 
 /// What was not right.
 #[derive(Debug)]
@@ -43,6 +45,13 @@ pub enum Failure {
         /// Keys that the nodes hold.
         held: usize,
     },
+    /// A node holds more entries than it may.
+    OverBound {
+        /// Entries that it holds.
+        held: usize,
+        /// Entries that it may hold.
+        bound: u64,
+    },
     /// The engine's own checks failed.
     Invariants,
     /// A thread panicked.
@@ -62,6 +71,9 @@ impl fmt::Display for Failure {
             Self::HandleChanged => f.write_str("the value behind a handle changed"),
             Self::History(key, violation) => write!(f, "key {key}: {violation}"),
             Self::Count { read, held } => write!(f, "{read} keys are read, {held} are held"),
+            Self::OverBound { held, bound } => {
+                write!(f, "a node that may hold {bound} entries holds {held}")
+            }
             Self::Invariants => f.write_str("the invariants do not hold"),
             Self::Panicked(who) => write!(f, "{who} panicked"),
         }
@@ -98,6 +110,7 @@ pub(super) fn check(
     mut report: Report,
 ) -> Result<Report, Failure> {
     resume(&arena.cluster, Resume::Finish).map_err(Failure::Reshard)?;
+    expect_bounded(arena)?;
     read_all(arena, &mut histories)?;
     report.add(&explain_all(arena, &histories)?);
     for record in arena.ended.lock().values() {
@@ -112,6 +125,19 @@ pub(super) fn check(
     Ok(report)
 }
 
+/// While nobody writes, no node holds more than it may, expired entries included.
+fn expect_bounded(arena: &Arena) -> Result<(), Failure> {
+    let Some(bound) = arena.plan.bound else { return Ok(()) };
+    for node in arena.cluster.nodes() {
+        let stored = node.stored_slots().map_err(|error| Failure::Move(error.into()))?;
+        let held = stored.into_iter().map(|(_, count)| count).sum();
+        if held as u64 > bound {
+            return Err(Failure::OverBound { held, bound });
+        }
+    }
+    Ok(())
+}
+
 /// The last events of the histories, and a count: what is read is all that the nodes hold.
 fn read_all(arena: &Arena, histories: &mut [Vec<Recorded>]) -> Result<(), Failure> {
     let nodes = arena.cluster.nodes();
@@ -119,9 +145,9 @@ fn read_all(arena: &Arena, histories: &mut [Vec<Recorded>]) -> Result<(), Failur
     let of_slots = of_keys.chunks_mut(KEYS_PER_SLOT).zip(of_pairs);
     let names = arena.keys.chunks(KEYS_PER_SLOT).zip(&arena.pairs);
     for ((&slot, (keys, pair)), (of_keys, of_pair)) in arena.slots.iter().zip(names).zip(of_slots) {
-        let mut read = 2 * usize::from(read_last(arena, pair.each_ref(), of_pair)?);
+        let mut read = read_last(arena, pair.each_ref(), of_pair)?;
         for (name, history) in keys.iter().zip(of_keys) {
-            read += usize::from(read_last(arena, [name], history)?);
+            read += read_last(arena, [name], history)?;
         }
         let counts = nodes.iter().map(|node| node.count_live_keys_in_slot(slot));
         let held = counts.sum::<Result<usize, _>>().map_err(|error| Failure::Move(error.into()))?;
@@ -132,24 +158,25 @@ fn read_all(arena: &Arena, histories: &mut [Vec<Recorded>]) -> Result<(), Failur
     Ok(())
 }
 
-/// Reads the keys of one history, which all hold the same; whether they are there.
+/// Reads the keys of one history, which all hold the same; how many are there.
 fn read_last<const N: usize>(
     arena: &Arena,
     names: [&String; N],
     history: &mut Vec<Recorded>,
-) -> Result<bool, Failure> {
+) -> Result<usize, Failure> {
     let (client, now, invoked) = (arena.cluster.client(), arena.now(), arena.tick());
     let mut values = names.map(|_| None);
     for (value, name) in values.iter_mut().zip(names) {
         *value = client.get(name)?.as_deref().copied();
     }
-    if let Some(other) = values.iter().find(|value| **value != values[0]) {
-        return Err(Failure::Torn(values[0], *other));
+    let mut held = values[0];
+    for value in values {
+        held = arena.joined([held, value])?;
     }
     let op = Call { verb: Verb::Get, now_low: now, now_high: now };
-    let (output, returned) = (Some(Outcome::Value(values[0])), arena.tick());
+    let (output, returned) = (Some(Outcome::Value(held)), arena.tick());
     history.push(Event { client: u8::MAX, op, output, invoked, returned });
-    Ok(values[0].is_some())
+    Ok(values.iter().flatten().count())
 }
 
 /// Checks every history, on several threads, and counts what is in them.
@@ -160,7 +187,7 @@ fn explain_all(arena: &Arena, histories: &[Vec<Recorded>]) -> Result<Report, Fai
             scope.spawn(move || -> Result<Report, Failure> {
                 let mut report = Report::default();
                 for index in share(first) {
-                    let found = explain_one(&histories[index], &mut report);
+                    let found = explain_one(arena, &histories[index], &mut report);
                     found.map_err(|violation| {
                         Failure::History(arena.name_of(index).to_owned(), Box::new(violation))
                     })?;
@@ -178,13 +205,17 @@ fn explain_all(arena: &Arena, histories: &[Vec<Recorded>]) -> Result<Report, Fai
     Ok(total)
 }
 
-fn explain_one(history: &[Recorded], report: &mut Report) -> Result<(), Violation> {
-    let statistics = explain(&Register, history)?;
+fn explain_one(arena: &Arena, history: &[Recorded], report: &mut Report) -> Result<(), Violation> {
+    let statistics = match arena.plan.bound {
+        Some(_) => explain(&BoundedRegister, history)?,
+        None => explain(&Register, history)?,
+    };
     report.events += statistics.event_count as u64;
     report.overlap_max = report.overlap_max.max(statistics.overlap_max as u64);
     report.configurations += statistics.configuration_count;
     count_overlaps(history, report);
     count_deadlines(history, report);
+    count_vanished(history, report);
     Ok(())
 }
 
@@ -209,5 +240,36 @@ fn count_deadlines(history: &[Recorded], report: &mut Report) {
         report.at_deadline += u64::from(low == high && deadlines.contains(&low));
         report.across_deadline +=
             u64::from(low < high && deadlines.range(low + 1..=high).count() > 0);
+    }
+}
+
+/// Counts values that were written for good, and were found gone although nobody can have taken
+/// them away meanwhile. There are more of which that is not as certain.
+fn count_vanished(history: &[Recorded], report: &mut Report) {
+    let mut events: Vec<_> = history.iter().collect();
+    events.sort_unstable_by_key(|event| event.invoked);
+    // When the write of what must be there had returned, and when the last call that may take it
+    // away had, of those that have begun.
+    let (mut written, mut taken): (Option<u64>, u64) = (None, 0);
+    let mut events = events.into_iter().peekable();
+    while let Some(event) = events.next() {
+        let finds_nothing = matches!(
+            (event.op.verb, event.output),
+            (Verb::Get | Verb::Take, Some(Outcome::Value(None)))
+                | (Verb::Remove, Some(Outcome::Flag(false)))
+                | (Verb::SetIfAbsent(_), Some(Outcome::Flag(true)))
+        );
+        let is_alone = events.peek().is_none_or(|next| next.invoked > event.returned);
+        if finds_nothing && is_alone && written.is_some_and(|written| written < event.invoked) {
+            report.vanished += 1;
+            written = None;
+        }
+        match event.op.verb {
+            Verb::Set(_) => written = (taken < event.invoked).then_some(event.returned),
+            Verb::SetUntil { .. } | Verb::Take | Verb::Remove => {
+                (written, taken) = (None, taken.max(event.returned));
+            }
+            Verb::Get | Verb::SetIfAbsent(_) | Verb::Incr(_) | Verb::CompareReplace { .. } => {}
+        }
     }
 }

@@ -63,9 +63,13 @@ fn every_call_that_adds_keys_makes_room_for_them() -> Tested {
     for round in 0..50 {
         let key = |name: &str| format!("{{{round}}}:{name}");
         cache.insert(key("set"), b"v")?;
+        assert!(cache.len()? <= 10);
         client.append(key("append"), b"v")?;
+        assert!(cache.len()? <= 10);
         client.incr(key("incr"), 1)?;
+        assert!(cache.len()? <= 10);
         cache.compute(key("compute"), |_| Compute::Replace(b"v".to_vec()))?;
+        assert!(cache.len()? <= 10);
         client.mset(["a", "b", "c"].map(|name| (key(name), &b"v"[..])))?;
         assert!(cache.len()? <= 10);
         client.set_many((0..30).map(|number| (format!("{round}:{number}"), &b"v"[..])))?;

@@ -131,7 +131,7 @@ pub use node::{
     ClusterState, Conflict, HandedOver, HandoverId, HandoverPhase, HandoverRecord, HandoverStep,
     Holding, MigrateOptions, MovePhase, MoveRecord, Node, SetSlot,
 };
-pub use shard::{CloneValue, Handle, Stats, Value};
+pub use shard::{CloneValue, Handle, Stats, Value, pinned_bytes};
 pub use slab::slab_bytes;
 pub use slot::{
     SLOT_COUNT, Slot, SlotError, SlotRange, SlotSet, hash_tag, slot_of_pattern, slots_of,

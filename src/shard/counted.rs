@@ -3,6 +3,7 @@
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::mem::offset_of;
 use std::process;
 use std::ptr::{self, NonNull};
@@ -10,6 +11,7 @@ use std::slice;
 
 use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::shard::kept::Kept;
+use crate::shard::pinned;
 use crate::shard::value::Value;
 use crate::slab;
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
@@ -26,7 +28,7 @@ pub(super) struct Head {
     // because the allocation is freed by it. First, because a look-up reads everything else, and
     // the key behind it.
     capacity: u32,
-    // Invariant: the number of `Counted` that point here. 0 only while the last one frees it.
+    // Invariant: the number of `Counted` that point here, until the last one frees it.
     references: AtomicU32,
     // Relaxed throughout: only the holder of the shard's token reads or writes it, and the token
     // orders its holders.
@@ -68,7 +70,8 @@ pub(super) struct Extra {
 /// and [`Handle`](super::Handle).
 ///
 /// As an `Arc` without weak references: a clone comes only from another reference, and whoever
-/// drops the last one drops the value and frees the memory.
+/// drops the last one drops the value and frees the memory. Only one of them is a table's, and
+/// [lets go](Self::let_go); so what is left until the last one is dropped is pinned by handles.
 pub(super) struct Counted<V: Value + ?Sized> {
     // Invariant: points to a live allocation of `Self::layout`, with provenance over all of it,
     // whose head, key and value are initialised.
@@ -266,12 +269,25 @@ impl<V: Value + ?Sized> Counted<V> {
         head
     }
 
+    /// Drops the table's reference.
+    pub(super) fn let_go(self) {
+        if self.is_unique() {
+            let mut last = ManuallyDrop::new(self);
+            // SAFETY: `is_unique` says so and has synchronised with the others, and what is never
+            // dropped ends its scope here.
+            unsafe { last.free() }
+        } else {
+            pinned::pin(self.own_layout().size());
+            drop(self);
+        }
+    }
+
     /// Drops the value and frees the memory, the latter also if the value's drop unwinds.
     ///
     /// # Safety
     ///
-    /// - The count has gone from 1 to 0 by the caller's hand.
-    /// - The caller has synchronised with all earlier decrements.
+    /// - There is no other reference, nor does one come.
+    /// - The caller has synchronised with the decrements of all others.
     /// - Nobody uses `self` afterwards.
     #[inline(never)]
     unsafe fn free(&mut self) {
@@ -307,6 +323,7 @@ impl<V: Value + ?Sized> Drop for Counted<V> {
         // Acquire: pairs with the Release decrements of all other references, whose uses of the
         // value thus happened before it is dropped.
         fence(Ordering::Acquire);
+        pinned::unpin(self.own_layout().size());
         // SAFETY: the decrement above was the last one, the fence has synchronised with the
         // others, and `self` is being dropped.
         unsafe { self.free() }

@@ -50,7 +50,10 @@ impl<V: Value + ?Sized> Dropped<V> {
     #[inline]
     pub(crate) fn push(&mut self, garbage: Garbage<V>) {
         let is_nothing = matches!(garbage, Garbage::Value(_)) && !mem::needs_drop::<V::Returned>();
-        if !is_nothing {
+        if is_nothing {
+            // The compiler would ask once more what there is to drop.
+            mem::forget(garbage);
+        } else {
             self.push_some(garbage);
         }
     }

@@ -1,6 +1,8 @@
 //! Entry: key, value and deadline in one counted allocation; the table's reference to it.
 #![expect(unsafe_code, reason = "a value is changed in place while nobody else can reach it")]
 
+use std::mem::ManuallyDrop;
+
 use crate::evict::Hit;
 use crate::evict::Standing;
 use crate::shard::counted::Counted;
@@ -37,7 +39,7 @@ const _: () = assert!(size_of::<Option<Entry<[u8]>>>() == size_of::<usize>());
 // while there is one the count is at least 2. So when the holder of the token sees 1, no handle
 // exists, and none can appear before it makes one itself.
 pub(crate) struct Entry<V: Value + ?Sized> {
-    counted: Counted<V>,
+    counted: ManuallyDrop<Counted<V>>,
 }
 
 impl<V: Value + ?Sized> Entry<V> {
@@ -47,12 +49,12 @@ impl<V: Value + ?Sized> Entry<V> {
     ///
     /// If key or value exceed their limits, which the caller has checked.
     pub(crate) fn new(key: &[u8], source: V::Source<'_>, kept: Kept) -> Self {
-        Self { counted: Counted::of_source(key, source, kept) }
+        Self { counted: ManuallyDrop::new(Counted::of_source(key, source, kept)) }
     }
 
     /// As [`Entry::new`], of a value that stands alone; the buffer of bytes or text is freed here.
     pub(crate) fn from_owned(key: &[u8], owned: V::Owned, kept: Kept) -> Self {
-        Self { counted: Counted::of_owned(key, owned, kept) }
+        Self { counted: ManuallyDrop::new(Counted::of_owned(key, owned, kept)) }
     }
 
     #[inline]
@@ -164,7 +166,7 @@ impl<V: Value + ?Sized> Entry<V> {
     /// A handle for a caller; adds one to the count. The process ends at 2^31 handles.
     #[inline]
     pub(crate) fn handle(&self) -> Handle<V> {
-        Handle::new(self.counted.clone())
+        Handle::new(Counted::clone(&self.counted))
     }
 
     /// A second table's reference to the same entry, for a fault that a test plants.
@@ -271,6 +273,15 @@ impl<V: Value + ?Sized> Entry<V> {
             let head = unsafe { self.counted.head.as_mut() };
             head.value_len = bytes;
         }
+    }
+}
+
+impl<V: Value + ?Sized> Drop for Entry<V> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it after this drop, which happens once.
+        let counted = unsafe { ManuallyDrop::take(&mut self.counted) };
+        counted.let_go();
     }
 }
 

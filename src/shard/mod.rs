@@ -13,6 +13,7 @@ mod hint;
 mod kept;
 mod key;
 mod overwrite;
+mod pinned;
 mod prefetch;
 mod room;
 mod sample;
@@ -24,6 +25,7 @@ mod transfer;
 mod value;
 
 pub use handle::Handle;
+pub use pinned::pinned_bytes;
 pub use stats::Stats;
 pub use value::{CloneValue, Value};
 

@@ -51,7 +51,8 @@ pub struct Stats {
     pub moved_out: u64,
     /// Entries that are there, expired ones that nobody met yet included.
     pub entries: u64,
-    /// The sum of their weights: bytes, unless the builder was given a weigher.
+    /// The sum of their weights: bytes, unless the builder was given a weigher. What handles keep
+    /// of entries that are gone is not in it, but in [`pinned_bytes`](crate::pinned_bytes).
     pub weight: u64,
 }
 

@@ -21,10 +21,10 @@
 
 mod frequency;
 mod ghost;
-mod hand;
 mod hit;
 mod judge;
 mod policy;
+mod staleness;
 mod standing;
 mod ticks;
 mod window;
@@ -33,9 +33,9 @@ pub use policy::{Policy, UnknownPolicy};
 
 pub(crate) use frequency::Frequency;
 pub(crate) use ghost::Ghost;
-pub(crate) use hand::Hand;
 pub(crate) use hit::Hit;
 pub(crate) use judge::{By, Choice, Judge};
+pub(crate) use staleness::Staleness;
 pub(crate) use standing::{Entrance, Standing};
 pub(crate) use ticks::Ticks;
 pub(crate) use window::{Ticket, Window};

@@ -4,6 +4,7 @@ use crate::evict::Entrance;
 use crate::evict::GHOSTS_FOR_TWO;
 use crate::evict::Ghost;
 use crate::evict::STALE_MAIN_PERCENT;
+use crate::evict::Staleness;
 use crate::evict::Ticket;
 use crate::evict::WINDOW_PERCENT;
 use crate::evict::Window;
@@ -22,7 +23,7 @@ use crate::shard::Garbage;
 use crate::shard::Turn;
 use crate::shard::Value;
 use crate::slot::Slot;
-use crate::sync::AtomicBool;
+use crate::sync::AtomicU32;
 use crate::sync::CachePadded;
 use crate::sync::Mutex;
 use crate::sync::OnceLock;
@@ -39,11 +40,14 @@ pub(super) struct Evictor {
     /// Made when something is evicted for the first time, which is when it is known how many
     /// entries there are at the bound.
     ghost: OnceLock<Ghost>,
-    hands: Hands,
+    hands: Hands<Slot>,
+    /// The slot to which a hand came last. The others go on behind it, so that all of them walk
+    /// together as one would.
+    last: CachePadded<Mutex<Slot>>,
     /// The slots in which a hand finds a table. Written under the slot's token.
     occupied: SlotBits,
-    /// Whether the hand that turned last found most marks stale. Relaxed: a guess.
-    mostly_stale: AtomicBool,
+    /// The bits of what the hand that turned last has found of the marks. Relaxed: a guess.
+    staleness: AtomicU32,
 }
 
 impl Evictor {
@@ -52,9 +56,10 @@ impl Evictor {
         Self {
             window: CachePadded::default(),
             ghost: OnceLock::new(),
-            hands: Hands::new(),
+            hands: Hands::all_at(Slot::MIN),
+            last: CachePadded::new(Mutex::new(Slot::MIN)),
             occupied: SlotBits::new(),
-            mostly_stale: AtomicBool::new(false),
+            staleness: AtomicU32::new(Staleness::default().bits()),
         }
     }
 
@@ -74,10 +79,21 @@ impl Evictor {
         if is_filling { Entrance::Main } else { Entrance::Window { serial } }
     }
 
+    /// The slot to which a hand goes that has seen one to its end.
+    fn next_slot(&self) -> Slot {
+        let mut last = self.last.lock();
+        let next = self.occupied.from(u32::from(last.number()) + 1).next();
+        *last = next.unwrap_or(Slot::MIN);
+        *last
+    }
+
+    fn staleness(&self) -> Staleness {
+        Staleness::from_bits(self.staleness.load(Ordering::Relaxed))
+    }
+
     /// Whether main has to give way: most of its marks are stale, and it is large enough.
     fn is_main_stale(&self, budget: &Budget, main: u64) -> bool {
-        self.mostly_stale.load(Ordering::Relaxed)
-            && is_more_than(main, STALE_MAIN_PERCENT, budget.bound())
+        self.staleness().is_most() && is_more_than(main, STALE_MAIN_PERCENT, budget.bound())
     }
 
     /// The oldest ticket, if it is the window that has to give way for an entry that enters there
@@ -171,28 +187,29 @@ impl<V: Value + ?Sized> Roster<V> {
         dropped: &mut Dropped<V>,
     ) -> bool {
         let mut hand = evictor.hands.take();
+        let mut staleness = evictor.staleness();
         let mut rounds = 0;
         while rounds <= EVICT_ROUNDS_MAX {
             let now = self.now();
             let mut context = Context::new(&now, &self.hasher, dropped);
             let spares = rounds < EVICT_ROUNDS_MAX;
-            let mut hold = member.headers.get(hand.slot).lock();
-            let turned = hold.turn(&mut hand, spares, &mut context);
+            let mut hold = member.headers.get(*hand).lock();
+            let turned = hold.turn(&mut staleness, spares, &mut context);
             if turned == Turn::Empty {
                 // What comes in next makes a table, and notes it.
-                evictor.occupied.remove(hand.slot);
+                evictor.occupied.remove(*hand);
             }
             drop(hold);
             match turned {
                 Turn::Gone => {
-                    evictor.mostly_stale.store(hand.is_mostly_stale(), Ordering::Relaxed);
+                    evictor.staleness.store(staleness.bits(), Ordering::Relaxed);
                     return true;
                 }
                 Turn::More => {}
                 Turn::End | Turn::Empty => {
-                    let next = evictor.occupied.from(u32::from(hand.slot.number()) + 1).next();
-                    rounds += u32::from(next.is_none());
-                    hand.go_to(next.unwrap_or(Slot::MIN));
+                    let next = evictor.next_slot();
+                    rounds += u32::from(next <= *hand);
+                    *hand = next;
                 }
             }
         }

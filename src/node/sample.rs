@@ -32,9 +32,23 @@ const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(super) struct Sampler {
     pub(super) choice: Choice,
     pub(super) ticks: Ticks,
-    hands: Hands,
+    hands: Hands<Place>,
     /// How many numbers were drawn. Relaxed: they only have to differ.
     draws: CachePadded<AtomicU64>,
+}
+
+/// Where a hand takes its next samples.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    slot: Slot,
+    bucket: usize,
+}
+
+impl Place {
+    /// The first one of a slot.
+    const fn of(slot: Slot) -> Self {
+        Self { slot, bucket: 0 }
+    }
 }
 
 impl Sampler {
@@ -43,7 +57,7 @@ impl Sampler {
         Self {
             choice,
             ticks: Ticks::new(bound),
-            hands: Hands::new(),
+            hands: Hands::all_at(Place::of(Slot::MIN)),
             draws: CachePadded::default(),
         }
     }
@@ -125,7 +139,7 @@ impl<V: Value + ?Sized> Roster<V> {
             let more = slots.contains(slot) && {
                 let mut hold = member.headers.get(slot).lock();
                 let is_whole = hand.bucket == 0;
-                let more = hold.sample(&mut hand, &mut samples, &judge, &now);
+                let more = hold.sample(&mut hand.bucket, &mut samples, &judge, &now);
                 if is_whole && !more && samples.best.is_none() && judge.choice.spares_lasting {
                     // The round after this one need not look here again.
                     hold.forget_deadlines();
@@ -143,7 +157,7 @@ impl<V: Value + ?Sized> Roster<V> {
                     break;
                 }
                 is_round |= next.is_none();
-                hand.go_to(next.unwrap_or(Slot::MIN));
+                *hand = Place::of(next.unwrap_or(Slot::MIN));
                 slots_seen += 1;
             }
         }

@@ -1,7 +1,7 @@
 //! Eviction from one shard: what becomes of an entry whose ticket has come up, and of those that
 //! the hand meets.
 
-use crate::evict::Hand;
+use crate::evict::Staleness;
 use crate::evict::Ticket;
 use crate::limits::EVICT_BUCKETS;
 use crate::shard::Context;
@@ -76,11 +76,13 @@ impl<V: Value + ?Sized> Shard<V> {
         }
     }
 
-    /// Lets the hand go on over the buckets of this shard until an entry is gone. It looks at
-    /// [`EVICT_BUCKETS`] of them at most. Where it spares none, the first one goes.
+    /// Lets the hand go on over the buckets of this shard until an entry is gone, from where the
+    /// last one that was here has stopped: so an entry meets hands in turns of equal length,
+    /// however many there are. It looks at [`EVICT_BUCKETS`] at most. Where it spares none, the
+    /// first one goes.
     pub(crate) fn turn(
         &mut self,
-        hand: &mut Hand,
+        staleness: &mut Staleness,
         spares: bool,
         context: &mut Context<'_, V>,
     ) -> Turn {
@@ -90,29 +92,32 @@ impl<V: Value + ?Sized> Shard<V> {
         }
         let Some((table, weight, aside)) = self.parts() else { return Turn::Empty };
         let buckets = table.entries.num_buckets();
-        let end = buckets.min(hand.bucket + EVICT_BUCKETS);
-        let mut ahead = hand.bucket;
-        while hand.bucket < end {
-            while ahead < buckets.min(hand.bucket + BUCKETS_AHEAD) {
+        // The table may have become smaller meanwhile.
+        let start = if aside.hand <= buckets { aside.hand } else { 0 };
+        let end = buckets.min(start + EVICT_BUCKETS);
+        let mut ahead = start;
+        for bucket in start..end {
+            while ahead < buckets.min(bucket + BUCKETS_AHEAD) {
                 if let Some(entry) = table.entries.get_bucket(ahead) {
                     entry.prefetch_head();
                 }
                 ahead += 1;
             }
-            let bucket = hand.bucket;
-            hand.bucket += 1;
             let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
             let entry = found.get();
             let has_expired = context.now.is_past(entry.deadline());
-            if spares && !has_expired && stays(entry, hand) {
+            if spares && !has_expired && stays(entry, staleness) {
                 continue;
             }
             *weight -= entry.weight();
             context.dropped.push(Garbage::Entry(found.remove().0));
             aside.tally.lose(has_expired);
+            aside.hand = bucket + 1;
             return Turn::Gone;
         }
-        if end < buckets { Turn::More } else { Turn::End }
+        let has_more = end < buckets;
+        aside.hand = if has_more { end } else { 0 };
+        if has_more { Turn::More } else { Turn::End }
     }
 }
 
@@ -141,7 +146,7 @@ impl<V: Value + ?Sized> Shard<V> {
 }
 
 /// Whether the hand lets an entry pass, which costs it a mark.
-fn stays<V: Value + ?Sized>(entry: &Entry<V>, hand: &mut Hand) -> bool {
+fn stays<V: Value + ?Sized>(entry: &Entry<V>, staleness: &mut Staleness) -> bool {
     let standing = entry.standing();
     if standing.is_in_window()
         && let Some(met) = standing.met_in_window()
@@ -153,8 +158,8 @@ fn stays<V: Value + ?Sized>(entry: &Entry<V>, hand: &mut Hand) -> bool {
         return false;
     }
     let is_stale = !standing.is_fresh();
-    hand.count(is_stale);
-    if is_stale && hand.is_mostly_stale() {
+    staleness.count(is_stale);
+    if is_stale && staleness.is_most() {
         return false;
     }
     entry.set_standing(standing.passed());

@@ -2,7 +2,6 @@
 
 use std::ptr;
 
-use crate::evict::Hand;
 use crate::evict::Judge;
 use crate::limits::EVICT_BUCKETS;
 use crate::shard::Context;
@@ -36,28 +35,28 @@ pub(crate) struct Samples {
 }
 
 impl<V: Value + ?Sized> Shard<V> {
-    /// Takes samples of the buckets from the hand on, of at most [`EVICT_BUCKETS`]. Whether it has
-    /// not come to the end of the table.
+    /// Takes samples of at most [`EVICT_BUCKETS`] buckets, of which `next` is the first; it becomes
+    /// the one behind them. Whether that is not the end of the table.
     pub(crate) fn sample(
         &self,
-        hand: &mut Hand,
+        next: &mut usize,
         samples: &mut Samples,
         judge: &Judge,
         now: &Now<'_>,
     ) -> bool {
         let Some(table) = self.table_ref() else { return false };
         let buckets = table.entries.num_buckets();
-        let end = buckets.min(hand.bucket + EVICT_BUCKETS);
-        let mut ahead = hand.bucket;
-        while hand.bucket < end && samples.wanted > 0 {
-            while ahead < end.min(hand.bucket + BUCKETS_AHEAD) {
+        let end = buckets.min(*next + EVICT_BUCKETS);
+        let mut ahead = *next;
+        while *next < end && samples.wanted > 0 {
+            while ahead < end.min(*next + BUCKETS_AHEAD) {
                 if let Some(entry) = table.entries.get_bucket(ahead) {
                     entry.prefetch_head();
                 }
                 ahead += 1;
             }
-            let bucket = hand.bucket;
-            hand.bucket += 1;
+            let bucket = *next;
+            *next += 1;
             let Some(entry) = table.entries.get_bucket(bucket) else { continue };
             let Some(rank) = judge.rank(samples.wanted, entry.trace(), entry.deadline()) else {
                 continue;
@@ -68,7 +67,7 @@ impl<V: Value + ?Sized> Shard<V> {
             let candidate = Candidate { rank, bucket, address: address_of(entry) };
             samples.best = samples.best.max(Some(candidate));
         }
-        hand.bucket < buckets
+        *next < buckets
     }
 
     /// Evicts a candidate, if it still lies where it was; whether it did.

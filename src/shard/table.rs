@@ -60,6 +60,8 @@ pub(super) struct Aside {
     pub(super) expiry: Expiry,
     /// Where the next batch of a migration starts to look.
     pub(super) cursor: usize,
+    /// Where a hand that comes here goes on.
+    pub(super) hand: usize,
     pub(super) tally: Tally,
 }
 

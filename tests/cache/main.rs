@@ -5,6 +5,7 @@
 mod bounds;
 mod calls;
 mod cases;
+mod hits;
 mod weights;
 
 type Tested = Result<(), slotkeep::Error>;

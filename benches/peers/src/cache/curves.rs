@@ -113,7 +113,8 @@ impl<'p, 'a> Panel<'p, 'a> {
         let title = format!("{}: {}", row.name, row.note);
         text(self.area, &title, (LEFT - 30, TOP / 2), HPos::Left)?;
         self.grid()?;
-        for (sizes, color) in row.figures.iter().zip(colors) {
+        // The first one lies on top.
+        for (sizes, color) in row.figures.iter().zip(colors).rev() {
             self.curve(sizes, *color)?;
         }
         Ok(())

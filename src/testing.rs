@@ -1,6 +1,7 @@
 //! What only tests turn on: faults planted on purpose, which the checks have to catch.
 
-/// A fault that a test plants into one cluster, to see that its checks would catch it.
+/// A fault that a test plants into one cluster, to see that its checks would catch it. One that
+/// takes code of its own is there with the feature only, as that code is.
 #[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "the feature exports it"))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -10,6 +11,7 @@ pub enum Fault {
     /// ASKING is honoured whatever move it names.
     AskWithoutId,
     /// A migration batch copies keys and leaves them at the source.
+    #[cfg(feature = "testing")]
     CopyWithoutDelete,
     /// The slot's state is read in an earlier hold than the one that runs the operation.
     StateOutsideToken,
@@ -23,6 +25,7 @@ pub enum Fault {
     HandoverOneSide,
     /// An eviction takes the entry out, gives the token back, and puts it over what was written
     /// meanwhile.
+    #[cfg(feature = "testing")]
     EvictionInTwoHolds,
 }
 

@@ -28,6 +28,7 @@ use crate::sync::CachePadded;
 use crate::sync::Mutex;
 use crate::sync::OnceLock;
 use crate::sync::Ordering;
+#[cfg(feature = "testing")]
 use crate::testing::Fault;
 use crate::topology::SlotBits;
 
@@ -160,7 +161,6 @@ impl<V: Value + ?Sized> Roster<V> {
         if self.faults.has(Fault::EvictionInTwoHolds) {
             self.take_out_and_put_back(member, ticket, dropped);
         }
-        let _ = Fault::EvictionInTwoHolds;
         let now = self.now();
         let mut context = Context::new(&now, &self.hasher, dropped);
         let decided = member.headers.get(ticket.slot).lock().decide(ticket, &mut context);

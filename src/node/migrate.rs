@@ -21,6 +21,7 @@ use crate::shard::Value;
 use crate::shard::Write;
 use crate::shard::transfer;
 use crate::slot::Slot;
+#[cfg(feature = "testing")]
 use crate::testing::Fault;
 use crate::topology::NodeId;
 use crate::worker::Patience;
@@ -127,7 +128,6 @@ impl<V: Value + ?Sized> Node<V> {
             pair.my_shard.share_into(pair.peer_shard, &mut context);
             return Ok(BatchResult { moved: pair.my_shard.len(), bytes: 0, left: 0 });
         }
-        let _ = Fault::CopyWithoutDelete;
         let sent = transfer(pair.my_shard, pair.peer_shard, batch, &mut context);
         match sent {
             Transfer::Busy => Err(AdminError::BusyKey),

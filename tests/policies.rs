@@ -14,7 +14,12 @@ use slotkeep::SetOptions;
 use slotkeep::SetSlot;
 use slotkeep::Slot;
 
-type Tested = Result<(), Error>;
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
+use support::Tested;
+use support::held;
+use support::weigh;
 
 const CAPACITY: u64 = 1_000;
 
@@ -229,12 +234,14 @@ fn what_replaces_an_entry_evicts_no_other() -> Tested {
         fill(&client, "", 0..50)?;
         for number in 0..50 {
             let key = key("", number);
+            let handle = client.get(&key)?;
             fill(&client, "", number..number + 1)?;
             client.compute(&key, |_| Compute::Replace(vec![1, 2, 3]))?;
             client.update(&key, |value| value.push(4))?;
             client.append(&key, b"5")?;
             client.mset([(&key, &b"6"[..]), (&key, b"7")])?;
             assert!(client.expire(&key, HOUR)?);
+            assert_eq!(handle.as_deref(), Some(&b"v"[..]), "{policy}");
         }
         assert_eq!(count(&client, "", 0..50), Ok(50), "{policy}");
     }
@@ -252,10 +259,6 @@ fn nodes_stay_within_their_bounds_under_every_policy() -> Tested {
                     scope.spawn(move || write_at_random(&client, thread).expect("an open cluster"));
                 }
             });
-            let weigh = |entry: Result<slotkeep::Handle<[u8]>, Error>| {
-                let entry = entry?;
-                Ok(40 + (slotkeep::Handle::key(&entry).len() + entry.len()) as u64)
-            };
             let weights = client.iter().map(weigh).collect::<Result<Vec<u64>, Error>>()?;
             match bound {
                 Bound::Entries(most) => assert!(weights.len() as u64 <= most, "{policy}"),
@@ -324,21 +327,18 @@ fn keys_that_come_from_another_node_make_room_for_themselves() -> Tested {
             client.set_with(format!("{number}"), b"v", &SetOptions::new().expire_in(HOUR))?;
         }
         let slots = source.stored_slots()?;
-        let held = |index: usize| -> Result<usize, Error> {
-            Ok(nodes[index].stored_slots()?.iter().map(|&(_, count)| count).sum())
-        };
-        assert_eq!((held(0)?, held(1)?), (100, 100), "{policy}");
+        assert_eq!((held(source), held(target)), (100, 100), "{policy}");
         let (handed, sent) = slots.split_at(slots.len() / 2);
         for &(slot, count) in handed {
             assert_eq!(source.hand_over(slot, target.id())?.keys, count as u64);
-            assert_eq!(held(1)?, 100, "{policy}");
+            assert_eq!(held(target), 100, "{policy}");
         }
         for &(slot, count) in sent {
             send(source, target, slot)?;
             let there = target.count_keys_in_slot(slot)?;
-            assert!(there <= count && held(1)? == 100, "{policy}: {there} of {count}");
+            assert!(there <= count && held(target) == 100, "{policy}: {there} of {count}");
         }
-        assert_eq!((held(0)?, client.len()?), (0, 100), "{policy}");
+        assert_eq!((held(source), client.len()?), (0, 100), "{policy}");
         assert!(cluster.check()?.is_healthy());
     }
     Ok(())

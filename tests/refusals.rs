@@ -12,32 +12,28 @@ use slotkeep::CommandError;
 use slotkeep::Compute;
 use slotkeep::Error;
 use slotkeep::Expiry;
-use slotkeep::Node;
 use slotkeep::Ownership;
 use slotkeep::Policy;
 use slotkeep::SetOptions;
 use slotkeep::SetSlot;
 use slotkeep::Slot;
-use slotkeep::Value;
 use slotkeep::reshard::Handover;
 use slotkeep::reshard::MoveStep;
 use slotkeep::reshard::PlannedMove;
 
-type Tested = Result<(), Error>;
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
+use support::OVERHEAD;
+use support::Tested;
+use support::held;
+use support::weigh;
 
 const FULL: Error = Error::OutOfMemory;
-
-/// What an entry of bytes weighs besides its key and its value.
-const OVERHEAD: u64 = 40;
 
 fn bounded(nodes: usize, bound: Bound) -> Result<Cluster, Error> {
     let builder = Cluster::builder().nodes(nodes).workers_per_node(1);
     builder.bound(bound).policy(Policy::NoEviction).build()
-}
-
-fn held<V: Value + ?Sized>(node: &Node<V>) -> usize {
-    let slots = node.stored_slots().expect("an open cluster");
-    slots.iter().map(|&(_, count)| count).sum()
 }
 
 #[test]
@@ -262,9 +258,6 @@ fn threads_fill_a_node_to_its_bound_and_not_beyond() -> Tested {
         });
         assert!(refused > 1_000, "{bound:?}: {refused} are refused");
         let client = cluster.client();
-        let weigh = |entry: Result<slotkeep::Handle<[u8]>, Error>| {
-            entry.map(|entry| (slotkeep::Handle::key(&entry).len() + entry.len()) as u64 + OVERHEAD)
-        };
         match bound {
             Bound::Entries(most) => {
                 assert!(client.len()? as u64 <= most);

@@ -3,17 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
-use std::thread;
-use std::time::Duration;
 
 use slotkeep::limits::{BOUND_WEIGHT_MAX, WEIGHT_MAX};
 use slotkeep::{Cache, Client, Compute, Error, Handle, Refused, SetOptions};
 
 use crate::OnDrop;
 use crate::Tested;
-
-/// How long a test with threads may take before it counts as hanging.
-const WATCHDOG: Duration = Duration::from_secs(60);
+use crate::support::OVERHEAD;
+use crate::support::watched;
 
 const ROOM: u64 = 1 << 30;
 
@@ -174,21 +171,39 @@ fn no_weight_is_too_great_to_be_added() -> Tested {
 }
 
 #[test]
-fn what_is_heavier_than_the_whole_cache_is_refused_and_changes_nothing() -> Tested {
-    let weigh = |_: &[u8], weight: &u64| *weight;
-    let cache = Cache::<u64>::builder().max_weight(1_000).weigher(weigh).build()?;
-    for number in 0..1_000 {
-        cache.insert(format!("k:{number}"), 1)?;
+fn what_is_heavier_than_the_whole_cache_is_refused_by_every_call_and_changes_nothing() -> Tested {
+    // By what somebody says, and by bytes of memory, of which the key has two.
+    let by_length = Cache::builder().weigher(|_, value: &[u8]| value.len() as u64);
+    for (builder, others) in [(by_length, 0), (Cache::builder(), OVERHEAD + 2)] {
+        let cache = builder.max_weight(1_000).build()?;
+        let most = usize::try_from(1_000 - others).expect("a small bound");
+        let too_heavy = Error::TooHeavy { weight: 1_001, bound: 1_000 };
+        cache.insert("k1", b"old")?;
+        cache.insert("k2", b"value")?;
+        let (long, client) = (vec![0; most + 1], cache.client());
+        for (name, write) in WRITES {
+            assert_eq!(write(client, "k1", &long), Err(too_heavy), "{name}");
+        }
+        let pair = client.mset([("{k1}2", &b"new"[..]), ("k1", &long)]);
+        assert_eq!((pair, cache.get("{k1}2")?), (Err(too_heavy), None), "all or nothing");
+        assert_eq!(cache.insert("k3", &long).map_err(Error::from), Err(too_heavy), "a new key");
+        assert_eq!(cache.get("k1")?.as_deref(), Some(&b"old"[..]));
+        assert_eq!(cache.get("k2")?.as_deref(), Some(&b"value"[..]));
+        // It is the entry that counts, not what is missing.
+        cache.insert("k1", &long[1..])?;
+        assert_eq!((cache.get("k1")?.map(|value| value.len()), cache.len()?), (Some(most), 1));
+        assert_eq!(cache.weight()?, 1_000, "what just fits does fit");
     }
-    for (key, weight) in [("k:0", 1_001), ("new", 1_001), ("new", WEIGHT_MAX), ("new", u64::MAX)] {
-        let error = Error::TooHeavy { weight: weight.min(WEIGHT_MAX), bound: 1_000 };
-        assert_eq!(cache.insert(key, weight), Err(Refused { error, value: weight }));
-        assert_eq!(cache.compute(key, |_| Compute::Replace(weight)).map(drop), Err(error));
-        assert_eq!(cache.client().mset([("{k}:1", 1), ("{k}:2", weight)]), Err(error));
+    Ok(())
+}
+
+#[test]
+fn a_value_that_is_too_heavy_comes_back() -> Tested {
+    let cache = Cache::<u64>::builder().max_weight(10).weigher(|_, weight| *weight).build()?;
+    for value in [11, WEIGHT_MAX, u64::MAX] {
+        let error = Error::TooHeavy { weight: value.min(WEIGHT_MAX), bound: 10 };
+        assert_eq!(cache.insert("key", value), Err(Refused { error, value }));
     }
-    assert_eq!((cache.len()?, cache.get("k:0")?.as_deref()), (1_000, Some(&1)));
-    cache.insert("new", 1_000)?;
-    assert_eq!((cache.len()?, cache.weight()?), (1, 1_000), "what just fits does fit");
     Ok(())
 }
 
@@ -256,8 +271,7 @@ fn a_weigher_that_calls_a_cache_is_refused_at_once() -> Tested {
 
 #[test]
 fn a_value_that_calls_back_may_be_dropped_because_nobody_could_weigh_it() {
-    let (done, ended) = mpsc::channel();
-    let body = move || {
+    watched("a value that calls back", || {
         let weigh = |_: &[u8], value: &OnDrop| {
             assert!(value.0.is_none(), "on purpose");
             1
@@ -281,11 +295,7 @@ fn a_value_that_calls_back_may_be_dropped_because_nobody_could_weigh_it() {
             assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
             assert_eq!(cache.is_empty(), Ok(true));
         }
-        done.send(()).expect("the test listens");
-    };
-    let thread = thread::Builder::new().spawn(body).expect("a thread");
-    assert_eq!(ended.recv_timeout(WATCHDOG), Ok(()));
-    thread.join().expect("nothing panics but on purpose");
+    });
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use slotkeep::{
-    AbortStep, Client, Cluster, Compute, Error, Expiry, MigrateOptions, MoveId, Node, NodeId,
-    Ownership, SetOptions, SetSlot, Slot, SlotState, Value,
+    AbortStep, Client, Cluster, Compute, Error, Expiry, Handle, MigrateOptions, MoveId, Node,
+    NodeId, Ownership, SetOptions, SetSlot, Slot, SlotState, Value,
 };
 
 pub type Tested = Result<(), Error>;
@@ -136,11 +136,26 @@ impl<V: Value + ?Sized> Fixture<V> {
         for node in self.cluster.nodes() {
             let count = node.count_keys_in_slot(slot()).expect("an open cluster");
             assert!(count == 0 || Some(node.id()) == owner, "{} keeps {count} keys", node.id());
-            let slots = node.stored_slots().expect("an open cluster");
-            stored += slots.iter().map(|&(_, count)| count).sum::<usize>();
+            stored += held(&node);
         }
         assert_eq!(self.client.len(), Ok(stored), "keys are counted twice or not at all");
     }
+}
+
+/// How many entries a node holds.
+#[track_caller]
+pub fn held<V: Value + ?Sized>(node: &Node<V>) -> usize {
+    let slots = node.stored_slots().expect("an open cluster");
+    slots.iter().map(|&(_, count)| count).sum()
+}
+
+/// What an entry of bytes weighs besides its key and its value.
+pub const OVERHEAD: u64 = 40;
+
+/// What an entry of bytes weighs that nobody has said anything about, if its value was never longer
+/// than it is.
+pub fn weigh(entry: Result<Handle<[u8]>, Error>) -> Result<u64, Error> {
+    entry.map(|entry| OVERHEAD + (Handle::key(&entry).len() + entry.len()) as u64)
 }
 
 /// Runs a test over every kind of cluster, each a fresh one.

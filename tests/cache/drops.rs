@@ -1,0 +1,101 @@
+//! Values that do something when the cache lets go of them: they are dropped once, they may write
+//! into caches, and they may panic.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use slotkeep::Cache;
+
+use crate::OnDrop;
+use crate::Tested;
+use crate::support::watched;
+
+#[test]
+fn what_is_evicted_is_dropped_once_and_not_while_a_handle_is_out() -> Tested {
+    let (cache, count) = (Cache::<OnDrop>::new(10), Arc::new(AtomicUsize::new(0)));
+    cache.insert("kept", OnDrop::counted(&count).0)?;
+    let kept = cache.get("kept")?.expect("it was written");
+    cache.remove("kept")?;
+    for number in 0..1_000 {
+        cache.insert(format!("k:{number}"), OnDrop::counted(&count).0)?;
+        assert_eq!(count.load(Ordering::Relaxed), cache.len()? + 1);
+    }
+    drop(kept);
+    assert_eq!(count.load(Ordering::Relaxed), 10);
+    drop(cache);
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+    Ok(())
+}
+
+/// A value that is written in its place when it is dropped, and after it so many generations more.
+fn heir(
+    cache: &Cache<OnDrop>,
+    name: String,
+    generations: u32,
+    written: &Arc<AtomicUsize>,
+) -> OnDrop {
+    if generations == 0 {
+        return OnDrop::default();
+    }
+    let (cache, written) = (cache.clone(), Arc::clone(written));
+    OnDrop::new(move || {
+        let next = format!("{name}'");
+        let value = heir(&cache, next.clone(), generations - 1, &written);
+        cache.insert(next, value).expect("no token is held");
+        written.fetch_add(1, Ordering::Relaxed);
+    })
+}
+
+#[test]
+fn a_hundred_thousand_values_may_write_into_the_cache_that_evicts_them() {
+    const CAPACITY: usize = 100_000;
+    const GENERATIONS: u32 = 2;
+    const THREADS: usize = 2;
+    watched("values that write", || {
+        let cache = Cache::<OnDrop>::new(CAPACITY as u64);
+        let written = Arc::new(AtomicUsize::new(0));
+        let insert = |number: usize, generations: u32| {
+            let name = format!("k:{number}");
+            let value = heir(&cache, name.clone(), generations, &written);
+            cache.insert(name, value).expect("an open cache");
+        };
+        (0..CAPACITY).for_each(|number| insert(number, GENERATIONS));
+        assert_eq!((cache.len(), written.load(Ordering::Relaxed)), (Ok(CAPACITY), 0));
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let numbers = CAPACITY + thread..CAPACITY + CAPACITY / 10;
+                scope.spawn(move || numbers.step_by(THREADS).for_each(|number| insert(number, 0)));
+            }
+        });
+        let len = cache.len().expect("an open cache");
+        assert!((CAPACITY - THREADS..=CAPACITY).contains(&len), "{len} are left");
+        assert!(written.load(Ordering::Relaxed) >= CAPACITY / 10);
+        // The values refer to their cache, which would not end by itself.
+        while cache.clear().expect("an open cache") > 0 {}
+        assert_eq!(written.load(Ordering::Relaxed), CAPACITY * GENERATIONS as usize);
+    });
+}
+
+#[test]
+fn a_drop_that_panics_reaches_who_made_room_and_the_next_write_makes_the_rest() -> Tested {
+    let cache = Cache::<OnDrop>::new(4);
+    let armed = Arc::new(AtomicUsize::new(0));
+    let value = || {
+        let armed = Arc::clone(&armed);
+        OnDrop::new(move || assert_eq!(armed.swap(0, Ordering::Relaxed), 0, "on purpose"))
+    };
+    let mut panics = 0;
+    for number in 0..100 {
+        let key = format!("k:{number}");
+        armed.store(usize::from(number % 3 == 0), Ordering::Relaxed);
+        let wrote = catch_unwind(AssertUnwindSafe(|| cache.insert(&key, value()).is_ok()));
+        panics += u32::from(wrote.is_err());
+        armed.store(0, Ordering::Relaxed);
+        cache.insert("next", OnDrop::default())?;
+        assert!(cache.len()? <= 4);
+    }
+    assert!(panics > 20, "{panics}");
+    Ok(())
+}

@@ -105,6 +105,11 @@ pub const EVICT_HANDS: usize = 16;
 /// before it takes any.
 pub const EVICT_ROUNDS_MAX: u32 = 6;
 
+/// From how many bounded nodes one thread evicts at once: a value that is evicted may write into
+/// another node when it is dropped, what goes there into a third one, and so on. A write that comes
+/// deeper leaves its node beyond the bound until the next one.
+pub const EVICTING_PLACES_MAX: usize = 8;
+
 /// How many tickets of new entries a node that is at its bound may keep without a search for those
 /// whose entries are gone; beyond that, it searches whenever they have doubled.
 pub const TICKETS_UNSEARCHED: usize = 64;

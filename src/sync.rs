@@ -16,6 +16,8 @@ use std::thread::Builder;
 
 use parking_lot::lock_api::RawMutex as _;
 
+use crate::limits::EVICTING_PLACES_MAX;
+
 /// After how many pauses of the processor a thread looks again at a token that it found taken. A
 /// pause takes 10 to 45 ns, by processor: the first wait is that for a short hold, and all of them
 /// together are some microseconds, less than to park and to be woken.
@@ -106,29 +108,35 @@ impl Drop for ClosureScope {
 }
 
 thread_local! {
-    /// Where this thread evicts entries at the moment: an address, 0 is nowhere.
-    static EVICTING: Cell<usize> = const { Cell::new(0) };
+    /// Where this thread evicts entries at the moment, the outermost place first: addresses, 0 is
+    /// nowhere.
+    static EVICTING: [Cell<usize>; EVICTING_PLACES_MAX] =
+        const { [const { Cell::new(0) }; EVICTING_PLACES_MAX] };
 }
 
-/// Marks this thread while it evicts entries of one place, whose values may write there again when
-/// they are dropped.
+/// Marks this thread while it evicts entries of one place. Their values may write when they are
+/// dropped: there again, or into another place whose values write here in their turn. So it is all
+/// places of the thread that are remembered, not the last one only: else values of two places would
+/// evict each other one within the other, as deep as there are any.
 #[derive(Debug)]
 pub(crate) struct EvictingScope {
-    before: usize,
+    depth: usize,
 }
 
 impl EvictingScope {
-    /// Enters the scope; nothing if this thread is in it.
+    /// Enters the scope; nothing if this thread is in it, or in as many others as there may be.
     pub(crate) fn enter<T>(place: &T) -> Option<Self> {
         let address = std::ptr::from_ref(place).addr();
-        let before = EVICTING.replace(address);
-        (before != address).then_some(Self { before })
+        EVICTING.with(|places| {
+            let depth = places.iter().position(|place| [0, address].contains(&place.get()))?;
+            (places[depth].replace(address) == 0).then(|| Self { depth })
+        })
     }
 }
 
 impl Drop for EvictingScope {
     fn drop(&mut self) {
-        EVICTING.set(self.before);
+        EVICTING.with(|places| places[self.depth].set(0));
     }
 }
 

@@ -220,7 +220,9 @@ impl<V: Value + ?Sized> Roster<V> {
     pub(super) fn makes_room_for(&self, member: &Member<V>, refusal: Refusal) -> bool {
         match (&member.order, member.headers.budget(), refusal) {
             (Some(Order::Sampled(sampler)), Some(budget), Refusal::Full { needed, .. }) => {
-                self.evict_for(member, (sampler, budget), needed)
+                // What a value writes here when it is dropped has the room that there is.
+                EvictingScope::enter(budget)
+                    .is_some_and(|_scope| self.evict_for(member, (sampler, budget), needed))
             }
             _ => false,
         }

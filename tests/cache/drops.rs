@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use slotkeep::Cache;
+use slotkeep::{Bound, Cache, Client, Cluster, Error, Policy, SetOptions};
 
 use crate::OnDrop;
 use crate::Tested;
@@ -75,6 +76,61 @@ fn a_hundred_thousand_values_may_write_into_the_cache_that_evicts_them() {
         // The values refer to their cache, which would not end by itself.
         while cache.clear().expect("an open cache") > 0 {}
         assert_eq!(written.load(Ordering::Relaxed), CAPACITY * GENERATIONS as usize);
+    });
+}
+
+#[test]
+fn values_of_two_caches_may_write_into_each_other() {
+    const CAPACITY: usize = 20_000;
+    watched("two caches", || {
+        let caches = [(); 2].map(|()| Cache::<OnDrop>::new(CAPACITY as u64));
+        let written = Arc::new(AtomicUsize::new(0));
+        for (own, other) in [(0, 1), (1, 0)] {
+            for number in 0..CAPACITY {
+                let value = heir(&caches[other], format!("{own}:{number}"), 1, &written);
+                caches[own].insert(format!("k:{number}"), value).expect("an open cache");
+            }
+        }
+        for number in 0..CAPACITY / 10 {
+            caches[number % 2].insert(format!("new:{number}"), OnDrop::default()).expect("open");
+            if number % 100 < 2 {
+                let len = |cache: &Cache<OnDrop>| cache.len().expect("an open cache");
+                assert_eq!(caches.each_ref().map(len), [CAPACITY; 2], "insertion {number}");
+            }
+        }
+        while caches.iter().any(|cache| cache.clear().expect("an open cache") > 0) {}
+        assert_eq!(written.load(Ordering::Relaxed), 2 * CAPACITY);
+    });
+}
+
+/// Under a policy that refuses writes when nothing may go for them.
+#[test]
+fn what_goes_for_a_write_may_itself_write_into_the_room_that_it_leaves() {
+    const LIGHT: u64 = 20_000;
+    const HEAVY: u64 = 10;
+    watched("a volatile policy", || {
+        let weigh = |key: &[u8], _: &OnDrop| if key.starts_with(b"light") { 1 } else { HEAVY };
+        let builder = Cluster::builder().policy(Policy::VolatileRandom).values::<OnDrop>();
+        let builder = builder.bound(Bound::Weight(LIGHT)).weigher(weigh);
+        let client: Client<OnDrop> = builder.build().expect("a small cluster").client();
+        let refused = Arc::new(AtomicUsize::new(0));
+        let expiring = SetOptions::new().expire_in(Duration::from_secs(3_600));
+        for number in 0..LIGHT {
+            let (own, refused) = (client.clone(), Arc::clone(&refused));
+            let value = OnDrop::new(move || {
+                if let Err(full) = own.set(format!("heavy {number}"), OnDrop::default()) {
+                    assert_eq!(full.error, Error::OutOfMemory);
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            client.set_with(format!("light {number}"), value, &expiring).expect("there is room");
+        }
+        // Ten of them leave room for a heavy one, which is written when the tenth is dropped.
+        let written = client.set("heavy", OnDrop::default());
+        assert_eq!(written.map_err(|full| full.error), Err(Error::OutOfMemory));
+        let heavy = LIGHT / HEAVY;
+        assert_eq!(refused.load(Ordering::Relaxed) as u64, LIGHT - heavy);
+        assert_eq!((client.weight(), client.len().map(|len| len as u64)), (Ok(LIGHT), Ok(heavy)));
     });
 }
 

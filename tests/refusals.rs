@@ -12,6 +12,7 @@ use slotkeep::CommandError;
 use slotkeep::Compute;
 use slotkeep::Error;
 use slotkeep::Expiry;
+use slotkeep::Node;
 use slotkeep::Ownership;
 use slotkeep::Policy;
 use slotkeep::SetOptions;
@@ -288,7 +289,10 @@ fn threads_fill_a_node_to_its_bound_and_not_beyond() -> Tested {
 /// Two nodes with room for ten entries each: the first has `held` keys in one slot, the second one
 /// is filled up but for `free`.
 fn source_and_target(held: usize, free: usize) -> Result<(Cluster, Slot), Error> {
-    let cluster = bounded(2, Bound::Entries(10))?;
+    filled(bounded(2, Bound::Entries(10))?, held, free)
+}
+
+fn filled(cluster: Cluster, held: usize, free: usize) -> Result<(Cluster, Slot), Error> {
     let (client, nodes) = (cluster.client(), cluster.nodes());
     let (mut at_source, mut at_target) = (0, 0);
     let slot = nodes[0].slots().iter().next().expect("it owns half of them");
@@ -420,5 +424,87 @@ fn a_batch_ends_where_the_room_does_and_an_abort_needs_none() -> Tested {
     }
     client.set(next(), b"v")?;
     assert!(cluster.check()?.is_healthy());
+    Ok(())
+}
+
+/// How many keys a node takes in until it is full, and what it holds then.
+fn fill_up(client: &slotkeep::Client, node: &Node) -> Result<(usize, usize), Error> {
+    let owned = node.slots();
+    let absent = SetOptions::new().if_absent();
+    let mut written = 0;
+    for key in (0..).map(|number| format!("fill {number}")) {
+        if owned.contains(Slot::of(&key)) {
+            match client.set_with(key, b"v", &absent) {
+                Ok(outcome) => written += usize::from(outcome.is_set()),
+                Err(refused) if refused.error == FULL => break,
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+    }
+    Ok((written, held(node)))
+}
+
+/// What a call names is pulled to the side on which it runs, whether there is room or not; room is
+/// asked for only then, and only for what the call adds.
+#[test]
+fn a_call_that_is_refused_after_its_keys_were_pulled_leaves_them_where_they_are() -> Tested {
+    for ownership in [Ownership::Lent, Ownership::Strict] {
+        for aborts in [false, true] {
+            println!("{ownership:?}, aborts: {aborts}");
+            let builder = Cluster::builder().nodes(2).workers_per_node(1).ownership(ownership);
+            let builder = builder.bound(Bound::Entries(10)).policy(Policy::NoEviction);
+            let (cluster, slot) = filled(builder.build()?, 6, if aborts { 3 } else { 0 })?;
+            check_pull(&cluster, slot, aborts)?;
+        }
+    }
+    Ok(())
+}
+
+/// Pulls one key by a refused call and another one by a call that adds nothing: to the target of a
+/// move, or back to its source, whichever is full.
+fn check_pull(cluster: &Cluster, slot: Slot, aborts: bool) -> Tested {
+    let (client, nodes) = (cluster.client(), cluster.nodes());
+    let [source, target] = [&nodes[0], &nodes[1]];
+    let key = |name: &str| format!("{{{}}}{name}", tag_of(slot));
+    let id = target.set_slot(slot, SetSlot::Importing { source: source.id() })?;
+    let id = id.expect("IMPORTING draws an id");
+    source.set_slot(slot, SetSlot::Migrating { target: target.id() })?;
+    let (from, to) = if aborts { (target, source) } else { (source, target) };
+    if aborts {
+        let keys = ["0", "1", "2"].map(key);
+        source.migrate_keys(&keys, target.id(), slotkeep::MigrateOptions::default())?;
+        // The source is full again, and the first hold of an abort only turns the marks round.
+        assert_eq!(fill_up(&client, source)?, (7, 10));
+        assert_eq!(cluster.abort_step(id, 1)?, AbortStep::More);
+    }
+    let (at_from, at_to) = (held(from), held(to));
+    assert_eq!(at_to, 10, "it is full");
+
+    let refused = client.mset([(key("0"), &b"new"[..]), (key("more"), b"new")]);
+    assert_eq!((refused, held(from), held(to)), (Err(FULL), at_from - 1, 11));
+    client.mset([(key("0"), &b"w"[..]), (key("1"), b"w")])?;
+    assert_eq!((held(from), held(to)), (at_from - 2, 12), "what replaces a key needs no room");
+    let values = client.mget(&["0", "1", "more"].map(key))?;
+    let values: Vec<_> = values.iter().map(Option::as_deref).collect();
+    assert_eq!(values, [Some(&b"w"[..]), Some(b"w"), None]);
+    let refused = client.transaction(&["0", "2"].map(key), |keys| {
+        keys.remove(key("0"))?;
+        keys.set(key("2"), b"w")
+    });
+    assert_eq!((refused, held(to)), (Ok(Ok(())), 12), "one goes, one comes");
+
+    // Both budgets are exact: the sides take in what makes them full, and not one key more.
+    let (written, full) = fill_up(&client, from)?;
+    assert_eq!((written, full), (10 - (at_from - 3), 10));
+    for too_many in (0..=2).rev() {
+        assert_eq!(fill_up(&client, to)?, (0, 10 + too_many));
+        let own = |entry: Result<slotkeep::Handle<[u8]>, Error>| {
+            let key = slotkeep::Handle::key(&entry.ok()?).to_vec();
+            let is_own = Slot::of(&key) != slot && to.slots().contains(Slot::of(&key));
+            is_own.then_some(key)
+        };
+        assert!(client.remove(client.iter().find_map(own).expect("it has some"))?);
+    }
+    assert_eq!(fill_up(&client, to)?, (1, 10));
     Ok(())
 }

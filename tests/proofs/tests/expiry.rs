@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use slotkeep::limits::SWEEP_PAUSE;
 use slotkeep::reshard::{MoveKind, Reshard};
-use slotkeep::{Client, Cluster, Compute, Error, Expiry, Ownership, SetOptions, Slot, SlotSet};
+use slotkeep::{
+    Bound, Client, Cluster, Compute, Error, Expiry, Ownership, Policy, SetOptions, SetSlot, Slot,
+    SlotSet,
+};
 
 type Tested = Result<(), Error>;
 
@@ -257,6 +260,33 @@ fn a_deadline_that_comes_nearer_is_swept_in_time() -> Tested {
         cluster.advance(TTL);
         wait_until("the nearer key is swept", || client.len() == Ok(1));
     }
+    Ok(())
+}
+
+/// The deadline of what was pulled is heard of with the call, which nearly fails.
+#[test]
+fn a_key_that_was_pulled_for_a_call_without_room_is_swept_in_time() -> Tested {
+    let builder = Cluster::builder().nodes(2).stopped_clock();
+    let builder = builder.bound(Bound::Entries(2)).policy(Policy::NoEviction);
+    let cluster = builder.build()?;
+    let client = cluster.client();
+    let [source, target] = [0, 1].map(|index| cluster.nodes()[index].clone());
+    let slot = source.slots().iter().next().expect("it owns half of them");
+    let mut tags = (0..).map(|tag: u32| tag.to_string());
+    let tag = tags.find(|tag| Slot::of(tag) == slot).expect("there is one");
+    let [pulled, new] = ["pulled", "new"].map(|name| format!("{{{tag}}}{name}"));
+    expiring(&client, &pulled, b"v", TTL)?;
+    let of_target = tags.filter(|tag| target.slots().contains(Slot::of(tag)));
+    of_target.take(2).try_for_each(|key| client.set(key, b"v"))?;
+    target.set_slot(slot, SetSlot::Importing { source: source.id() })?;
+    source.set_slot(slot, SetSlot::Migrating { target: target.id() })?;
+    let written = client.mset([(&pulled, &b"w"[..]), (&new, b"w")]);
+    assert_eq!(written, Err(Error::OutOfMemory));
+    let counts = || [&source, &target].map(|node| node.count_keys_in_slot(slot));
+    assert_eq!(counts(), [Ok(0), Ok(1)]);
+    cluster.advance(TTL);
+    wait_until("the pulled key is swept", || counts() == [Ok(0), Ok(0)]);
+    cluster.check_invariants();
     Ok(())
 }
 

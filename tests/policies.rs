@@ -8,6 +8,7 @@ use slotkeep::Client;
 use slotkeep::Cluster;
 use slotkeep::Compute;
 use slotkeep::Error;
+use slotkeep::Expiry;
 use slotkeep::Ownership;
 use slotkeep::Policy;
 use slotkeep::SetOptions;
@@ -223,6 +224,31 @@ fn what_has_no_deadline_stays_under_volatile_policies() -> Tested {
             assert!(client.compute("last", |_| Compute::Replace(vec![1]))?.is_some());
             assert_eq!(client.get("more")?, None, "{policy}");
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_has_lost_its_deadline_stays_under_volatile_policies() -> Tested {
+    for policy in VOLATILE {
+        let client = client(policy, Bound::Entries(40))?;
+        let idle = SetOptions::new().expire_idle(HOUR);
+        fill(&client, "", 0..20)?;
+        for number in 20..40 {
+            client.set_with(key("", number), b"v", &idle)?;
+        }
+        for number in 0..40 {
+            let key = key("", number);
+            if number % 20 < 10 {
+                client.set(&key, b"w")?;
+            } else if number < 20 {
+                assert!(client.persist(&key)?);
+            } else {
+                client.set_with(&key, b"w", &SetOptions::new().expiry(Expiry::Never))?;
+            }
+        }
+        assert_eq!(client.set("more", b"v").map_err(Error::from), Err(Error::OutOfMemory));
+        assert_eq!(count(&client, "", 0..40)?, 40, "{policy}");
     }
     Ok(())
 }

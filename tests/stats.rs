@@ -300,6 +300,40 @@ fn what_makes_room_counts_as_evicted() {
 }
 
 #[test]
+fn what_threads_evict_counts_once_and_each_slot_adds_up_at_every_instant() {
+    const THREADS: u32 = 3;
+    const ROUNDS: u32 = 5_000;
+    let cluster = Cluster::builder().bound(Bound::Entries(100)).build().expect("a cluster");
+    let removed: u64 = thread::scope(|scope| {
+        let write = |thread: u32| {
+            let client = cluster.client();
+            move || {
+                let key = |number: u32| format!("{{{}}}{thread}:{number}", number % 8);
+                let mut removed = 0;
+                for number in 0..ROUNDS {
+                    client.set(key(number), b"v").expect("room is made");
+                    let recent = key(number.saturating_sub(number % 40));
+                    if number % 5 == 0 && client.remove(recent).expect("an open cluster") {
+                        removed += 1;
+                    }
+                }
+                removed
+            }
+        };
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(write(thread))).collect();
+        for _ in 0..50 {
+            total(&cluster);
+        }
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    let stats = total(&cluster);
+    assert_eq!((stats.inserts, stats.updates), (u64::from(THREADS * ROUNDS), 0));
+    assert_eq!((stats.removed, stats.expired), (removed, 0));
+    assert!(stats.entries <= 100 && removed > 100, "{stats:?}");
+    assert_eq!(stats.evicted, stats.inserts - removed - stats.entries);
+}
+
+#[test]
 fn what_finds_no_room_counts_nothing() {
     let builder = Cluster::builder().bound(Bound::Entries(2)).policy(Policy::NoEviction);
     let cluster = builder.build().expect("a cluster");

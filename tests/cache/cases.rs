@@ -1,11 +1,16 @@
 //! Public bug reports of caches: each kind, with the right answer. Those about time are among the
 //! proofs, where the test moves the clock.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use slotkeep::{Bound, Cache, Cluster, slab_bytes};
+use slotkeep::{Bound, Cache, Cluster, Compute, Error, Handle, Policy, SetOptions, slab_bytes};
 
 use crate::Tested;
+use crate::support::watched;
 
 /// foyer-rs/foyer#714, #1167: a capacity that was split between shards was lost in part, and keys
 /// that fell into one shard were evicted while others had room.
@@ -114,5 +119,150 @@ fn a_full_cache_without_deadlines_wakes_no_worker() -> Tested {
     }
     let after = cluster.counters();
     assert_eq!((after.wakeups, after.worker), (before.wakeups, before.worker));
+    Ok(())
+}
+
+/// arthurprs/quick-cache#40: threads that waited for the loader of a key panicked when somebody
+/// wrote the key meanwhile. Here a load is a closure under the token, for which others wait.
+#[test]
+fn threads_that_load_a_key_which_others_write_all_get_a_value() {
+    for capacity in [0, 1, 100] {
+        watched("loaders", move || {
+            let cache = Cache::<u64>::new(capacity);
+            let load = |key: &str, value: u64| {
+                cache.compute(key, |seen| {
+                    assert!(value % 50 != 7, "on purpose");
+                    if seen.is_some() { Compute::Keep } else { Compute::Replace(value) }
+                })
+            };
+            thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        for round in 0..2_000 {
+                            let key = format!("k:{}", round % 3);
+                            let got = catch_unwind(AssertUnwindSafe(|| load(&key, round)));
+                            match got {
+                                Ok(got) => assert!(got.expect("an open cache").is_some()),
+                                Err(_) => assert_eq!(round % 50, 7, "no panic but its own"),
+                            }
+                        }
+                    });
+                }
+                for round in 0..2_000 {
+                    let key = format!("k:{}", round % 3);
+                    cache.insert(&key, round).expect("an open cache");
+                    if round % 2 == 0 {
+                        cache.remove(&key).expect("an open cache");
+                    }
+                }
+            });
+            assert!(cache.len().expect("an open cache") as u64 <= capacity);
+        });
+    }
+}
+
+/// xacrimon/dashmap#369, #74, #64, #233, #195, pubky/pkdns#51: a value that was kept blocked what
+/// came next. Here it blocks neither its own eviction nor anybody else's.
+#[test]
+fn kept_values_stop_no_eviction_and_stay_as_they_were_read() {
+    watched("kept values", || {
+        let cache = Cache::<[u8]>::new(2);
+        thread::scope(|scope| {
+            for thread in 0..2 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    let mut kept = VecDeque::new();
+                    for number in 0..3_000_usize {
+                        let key = format!("k:{}", (number + thread) % 5);
+                        // In the place of the value before, if nobody has it.
+                        cache.insert(&key, &number.to_le_bytes()).expect("an open cache");
+                        let read = cache.get(&key).expect("an open cache");
+                        kept.extend(read.map(|value| (value.to_vec(), value)));
+                        if kept.len() > 20 {
+                            let (read, value) = kept.pop_front().expect("twenty");
+                            assert_eq!(read, *value);
+                        }
+                    }
+                    assert_eq!(kept.len(), 20);
+                });
+            }
+        });
+        assert!(cache.len().expect("an open cache") <= 2);
+    });
+}
+
+/// xacrimon/dashmap#97: whether a pass sees every key that stays was left open. What stays in a
+/// full cache is told by the policy: what has no deadline.
+#[test]
+fn a_pass_sees_what_stays_once_while_others_come_and_are_evicted() -> Tested {
+    const STAYING: usize = 100;
+    let builder = Cluster::builder().policy(Policy::VolatileRandom).bound(Bound::Entries(150));
+    let client = builder.build()?.client();
+    for number in 0..STAYING {
+        client.set(format!("stays:{number}"), b"v")?;
+    }
+    let count = |all: &mut BTreeMap<_, u32>, key: &[u8]| *all.entry(key.to_vec()).or_default() += 1;
+    let pass = || -> Result<BTreeMap<Vec<u8>, u32>, Error> {
+        let mut seen = BTreeMap::new();
+        for entry in &client {
+            count(&mut seen, Handle::key(&entry?));
+        }
+        client.retain(|key, _| {
+            count(&mut seen, key);
+            true
+        })?;
+        Ok(seen)
+    };
+    let stop = AtomicBool::new(false);
+    let (passes, written) = thread::scope(|scope| {
+        let churn = scope.spawn(|| {
+            let options = SetOptions::new().expire_in(Duration::from_secs(3_600));
+            let mut number = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let set = client.set_with(format!("comes:{number}"), b"v", &options);
+                assert!(set.expect("there is room").is_set());
+                number += 1;
+            }
+            number
+        });
+        let passes: Vec<_> = (0..30).map(|_| pass()).collect();
+        stop.store(true, Ordering::Relaxed);
+        (passes, churn.join().expect("no panic"))
+    });
+    assert!(written > 100, "{written} came, too few to evict any");
+    for seen in passes {
+        let seen = seen?;
+        for number in 0..STAYING {
+            let times = seen.get(format!("stays:{number}").as_bytes());
+            assert_eq!(times, Some(&2), "{number} in two passes");
+        }
+    }
+    Ok(())
+}
+
+/// ibraheemdev/papaya#102: the end of one map freed what another one still had out. Entries of all
+/// caches lie in one slab.
+#[test]
+fn the_end_of_a_cache_frees_nothing_of_another_nor_what_it_has_evicted() -> Tested {
+    let mut caches = [(); 3].map(|()| Cache::<[u8]>::new(100)).to_vec();
+    let mut kept = Vec::new();
+    let mut fill = |cache: &Cache, round: u32| -> Tested {
+        for number in 0..1_000 {
+            let key = format!("{round}:{number}");
+            cache.insert(&key, key.as_bytes())?;
+            if number % 10 == 0 {
+                kept.extend(cache.get(&key)?);
+            }
+        }
+        Ok(())
+    };
+    for round in 0..2 {
+        caches.iter().try_for_each(|cache| fill(cache, round))?;
+    }
+    caches.truncate(1);
+    fill(&caches[0], 2)?;
+    assert_eq!((caches[0].len()?, kept.len()), (100, 700));
+    drop(caches);
+    assert!(kept.iter().all(|entry| Handle::key(entry) == &**entry));
     Ok(())
 }

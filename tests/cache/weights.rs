@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
 use slotkeep::limits::{BOUND_WEIGHT_MAX, WEIGHT_MAX};
-use slotkeep::{Cache, Client, Compute, Error, Handle, Refused, SetOptions};
+use slotkeep::{Cache, Client, CommandError, Compute, Error, Handle, Refused, SetOptions};
 
 use crate::OnDrop;
 use crate::Tested;
@@ -241,6 +241,56 @@ fn a_weigher_that_panics_changes_nothing() -> Tested {
     }
     cache.insert("{t}:key", b"12345")?;
     assert_eq!(cache.weight()?, 8);
+    Ok(())
+}
+
+#[test]
+fn a_closure_that_panics_at_the_bound_changes_nothing_of_what_may_be_there() -> Tested {
+    const CAPACITY: u64 = 50;
+    let by_entries = Cache::<Vec<u8>>::builder().capacity(CAPACITY);
+    let by_weight = Cache::<Vec<u8>>::builder().max_weight(CAPACITY);
+    for builder in [by_entries, by_weight.weigher(|_, value: &Vec<u8>| value.len() as u64)] {
+        let cache = builder.build()?;
+        let client = cache.client();
+        let fill = |name: &str| -> Tested {
+            for number in 0..CAPACITY * 3 {
+                cache.insert(format!("{name}:{number}"), vec![0])?;
+            }
+            assert_eq!(cache.len()? as u64, CAPACITY, "{name}");
+            Ok(())
+        };
+        let grow = |value: &mut Vec<u8>| -> () {
+            value.resize(30, 0);
+            panic!("on purpose")
+        };
+        let panics: [(&str, &dyn Fn() -> Tested); 5] = [
+            ("compute", &|| client.compute("key", |_| panic!("on purpose")).map(drop)),
+            ("compute of a new key", &|| client.compute("new", |_| panic!("on purpose")).map(drop)),
+            ("update", &|| client.update("key", grow).map(drop)),
+            ("transaction", &|| {
+                let staged = client.transaction(&["key"], |staged| -> Result<(), CommandError> {
+                    staged.set("key", vec![0; 30])?;
+                    panic!("on purpose")
+                });
+                staged.map(drop)
+            }),
+            ("update in place", &|| client.update_in_place("key", grow).map(drop)),
+        ];
+        for (name, call) in panics {
+            fill(name)?;
+            cache.insert("key", vec![0; 2])?;
+            let (len, weight) = (cache.len()?, cache.weight()?);
+            assert!(catch_unwind(AssertUnwindSafe(call)).is_err(), "{name}");
+            if name == "update in place" {
+                assert_eq!((cache.get("key")?, cache.len()?), (None, len - 1), "half done");
+            } else {
+                assert_eq!(cache.get("key")?.map(|value| value.len()), Some(2), "{name}");
+                assert_eq!((cache.len()?, cache.weight()?), (len, weight), "{name}");
+            }
+            cache.remove("key")?;
+        }
+        fill("at the end")?;
+    }
     Ok(())
 }
 

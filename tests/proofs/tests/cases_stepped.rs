@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use slotkeep::{
-    AdminError, Client, Cluster, Compute, Expiry, Handle, Node, NodeId, SetOptions, SetSlot,
-    SetSlotError, Slot,
+    AdminError, Bound, Client, Cluster, Compute, Expiry, Handle, Node, NodeId, Policy, SetOptions,
+    SetSlot, SetSlotError, Slot,
 };
 
 const SEED: u64 = 0x7173;
@@ -84,6 +84,38 @@ fn after_a_sweep_nothing_is_left_of_what_has_expired() {
     assert_eq!(client.len(), Ok(0));
     assert_eq!(client.is_empty(), Ok(true));
     assert!(nodes.iter().all(|node| node.stored_slots() == Ok(vec![])));
+}
+
+/// The same of a full node, whose bound counts what has expired until somebody has met it.
+#[test]
+fn a_full_node_whose_entries_have_all_expired_comes_to_nothing_and_is_filled_again() {
+    const ENTRIES: u64 = 200;
+    let weigh = |_: &[u8], value: &[u8]| value.len() as u64;
+    for policy in [Policy::Adaptive, Policy::AllKeysLru, Policy::NoEviction] {
+        for bound in [Bound::Entries(ENTRIES), Bound::Weight(ENTRIES)] {
+            let builder = Cluster::builder().nodes(1).step_mode(SEED).bound(bound).policy(policy);
+            let cluster = builder.weigher(weigh).build().expect("a small cluster");
+            let client = cluster.client();
+            for round in 0..3 {
+                for number in 0..ENTRIES {
+                    let options = match number % 3 {
+                        0 => SetOptions::new().expire_idle(TTL),
+                        _ => SetOptions::new().expire_in(TTL),
+                    };
+                    let set = client.set_with(format!("{round}:{number}"), b"v", &options);
+                    assert!(set.expect("there is room").is_set());
+                }
+                assert_eq!(client.live().map(|live| live as u64), Ok(ENTRIES), "{policy}");
+                cluster.advance(TTL);
+                assert_eq!((client.len(), client.live()), (Ok(200), Ok(0)), "{policy}");
+                sweep(&cluster);
+                assert_eq!((client.len(), client.weight()), (Ok(0), Ok(0)), "{policy}");
+                cluster.check_invariants();
+            }
+            let stats = cluster.stats().expect("no token is held").total();
+            assert_eq!((stats.expired, stats.evicted), (3 * ENTRIES, 0), "{policy}");
+        }
+    }
 }
 
 /// moka-rs/moka#52, ben-manes/caffeine#217: the longest time to live overflowed, and was none.

@@ -189,3 +189,25 @@ pub(crate) fn number_of_this_thread() -> usize {
 pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_entered_once_below_others_too_and_places_are_bounded() {
+        let places = [0_u8; EVICTING_PLACES_MAX + 1];
+        let enter = |index: usize| EvictingScope::enter(&places[index]);
+        for _ in 0..2 {
+            let mut scopes: Vec<_> = (0..EVICTING_PLACES_MAX).filter_map(enter).collect();
+            assert_eq!(scopes.len(), EVICTING_PLACES_MAX);
+            for _ in 0..2 {
+                assert!((0..places.len()).all(|index| enter(index).is_none()));
+            }
+            drop(scopes.pop());
+            assert!(enter(0).is_none());
+            assert!(enter(EVICTING_PLACES_MAX).is_some(), "one has been left");
+            while scopes.pop().is_some() {}
+        }
+    }
+}

@@ -141,6 +141,9 @@ impl<V: Value + ?Sized> Builder<V> {
     ///
     /// What is in a call at the moment may be beyond it; when no call is running, nothing is. Where
     /// entries are evicted, nothing but one that is heavier than the whole bound is ever refused.
+    /// A value is dropped by the call that evicts it, which makes room for what that drop writes
+    /// here, too, unless writes are refused: a value must not write its like for ever.
+    ///
     /// Where writes are refused, these two are not, and may leave a node with more than its bound
     /// until something is removed: keys that an abort or a repair brings home, and those that a
     /// call names which a move splits, and which are pulled to its target.

@@ -153,7 +153,7 @@ impl<'t, V: Value + ?Sized> Transaction<'t, V> {
         for (index, (key, staged)) in self.keys.iter().zip(self.staged).enumerate() {
             self.shard.count_key(index);
             let old = match staged {
-                Some(Staged::Write(entry)) => self.shard.write(entry, key.hash, &context),
+                Some(Staged::Write(entry)) => self.shard.write(entry, key.hash, &mut context),
                 Some(Staged::Remove) => self.shard.remove(key, &mut context),
                 None => {
                     self.shard.tally().others += 1;

@@ -19,6 +19,7 @@
 //! them goes by what a hit has left in its head, which is a tick of the node ([`Ticks`]) or a
 //! counter ([`Frequency`]), or by its deadline.
 
+mod entrants;
 mod frequency;
 mod ghost;
 mod hit;
@@ -31,6 +32,7 @@ mod window;
 
 pub use policy::{Policy, UnknownPolicy};
 
+pub(crate) use entrants::Entrants;
 pub(crate) use frequency::Frequency;
 pub(crate) use ghost::Ghost;
 pub(crate) use hit::Hit;

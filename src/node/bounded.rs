@@ -1,12 +1,9 @@
 //! A node of bounded size: what is written asks for room, or makes room before its call returns.
 
-use smallvec::SmallVec;
-
 use crate::command::Operation;
-use crate::evict::Entrance;
+use crate::evict::Entrants;
 use crate::evict::Hit;
 use crate::evict::Policy;
-use crate::evict::Ticket;
 use crate::limits::CLOSURE_VALUE_BYTES;
 use crate::limits::MAKE_ROOM_TRIES;
 use crate::node::AdminError;
@@ -35,9 +32,6 @@ use crate::shard::Writes;
 use crate::slot::Slot;
 use crate::sync::EvictingScope;
 use crate::time::NEVER;
-
-/// Hashes of the keys of an operation; nearly always one.
-type Hashes = SmallVec<[u64; 2]>;
 
 /// How much a node may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,11 +98,13 @@ impl Order {
         }
     }
 
-    /// Where new entries enter.
-    fn entrance(&self, budget: Option<&Budget>, serial: u16) -> Entrance {
-        match self {
-            Self::Adaptive(evictor) => evictor.entrance(budget, serial),
-            Self::Sampled(_) | Self::Nothing => Entrance::Main,
+    /// For the entries that come in by a hold with this serial, if they enter a window.
+    fn entrants(&self, budget: Option<&Budget>, serial: u16) -> Option<Entrants> {
+        match (self, budget) {
+            (Self::Adaptive(evictor), Some(budget)) => {
+                evictor.is_window_open(budget).then(|| Entrants::new(serial))
+            }
+            (Self::Adaptive(_) | Self::Sampled(_) | Self::Nothing, _) => None,
         }
     }
 }
@@ -132,15 +128,14 @@ impl<V: Value + ?Sized> Roster<V> {
             member.release(slot, hold);
             return Err((refusal, operation));
         }
-        let hashes: Hashes = operation.keys().iter().map(|key| key.hash).collect();
         // Differs from hold to hold of this slot, for as long as tickets live.
         let serial = hold.unit_serial();
-        let entrance = order.entrance(member.headers.budget(), serial);
-        let before = hold.len();
+        let mut entrants = order.entrants(member.headers.budget(), serial);
         let hit = order.hit(slot, serial);
-        let mut context = Context { entrance, hit, room: room.as_ref(), ..context.reborrow() };
+        let (entering, room_here) = (entrants.as_mut(), room.as_ref());
+        let mut context =
+            Context { entrants: entering, hit, room: room_here, ..context.reborrow() };
         let output = operation.run(&mut hold, &mut context);
-        let came_in = hold.len().saturating_sub(before);
         let cost = hold.cost_added();
         if let Some(room) = &room {
             hold.settle_with(room);
@@ -149,12 +144,11 @@ impl<V: Value + ?Sized> Roster<V> {
         if let Order::Sampled(sampler) = order {
             sampler.ticks.advance(cost);
         }
-        if let (Order::Adaptive(evictor), 1..) = (order, came_in)
-            && entrance != Entrance::Main
+        if let (Order::Adaptive(evictor), Some(entrants), Some(budget)) =
+            (order, entrants, member.headers.budget())
         {
-            let cost = cost.div_ceil(came_in as u64).max(1);
-            for hash in hashes {
-                self.enter((member, evictor), Ticket { hash, cost, slot, serial });
+            for ticket in entrants.tickets(slot, |weight| budget.cost(weight)) {
+                self.enter((member, evictor), ticket);
             }
         }
         if let Some(refusal) = room.as_ref().and_then(Room::missed) {

@@ -1,6 +1,5 @@
 //! Eviction by the adaptive policy: the window, the ghost and the hands of one node.
 
-use crate::evict::Entrance;
 use crate::evict::GHOSTS_FOR_TWO;
 use crate::evict::Ghost;
 use crate::evict::STALE_MAIN_PERCENT;
@@ -69,15 +68,11 @@ impl Evictor {
         self.occupied.insert(slot);
     }
 
-    /// Where new entries enter: until something is evicted for the first time with the main ones,
-    /// as far as those leave room for a window.
-    pub(super) fn entrance(&self, budget: Option<&Budget>, serial: u16) -> Entrance {
-        let has_room = |budget: &Budget| {
-            let taken = budget.taken().saturating_add(budget.cost(0));
-            !is_more_than(taken, 100 - WINDOW_PERCENT, budget.bound())
-        };
-        let is_filling = self.ghost.get().is_none() && budget.is_none_or(has_room);
-        if is_filling { Entrance::Main } else { Entrance::Window { serial } }
+    /// Whether new entries enter the window: until something is evicted for the first time they
+    /// come in with the main ones, as far as those leave room for a window.
+    pub(super) fn is_window_open(&self, budget: &Budget) -> bool {
+        let taken = budget.taken().saturating_add(budget.cost(0));
+        self.ghost.get().is_some() || is_more_than(taken, 100 - WINDOW_PERCENT, budget.bound())
     }
 
     /// The slot to which a hand goes that has seen one to its end.
@@ -232,8 +227,16 @@ fn fingerprints<V: Value + ?Sized>(member: &Member<V>, budget: &Budget) -> usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Condition;
+    use crate::command::Deadline;
+    use crate::command::Idle;
+    use crate::command::Operation;
     use crate::command::Put;
     use crate::command::Remove;
+    use crate::command::Set;
+    use crate::command::SetAll;
+    use crate::command::Transact;
+    use crate::command::Transaction;
     use crate::limits::TICKETS_UNSEARCHED;
     use crate::node::Bound;
     use crate::node::MemberOptions;
@@ -241,40 +244,170 @@ mod tests {
     use crate::node::bounded::Order;
     use crate::shard::Key;
     use crate::sync::Arc;
+    use crate::topology::NodeId;
 
-    #[test]
-    fn tickets_of_keys_that_are_removed_do_not_pile_up() {
-        let options = RosterOptions::<[u8]>::of_unit_tests();
+    /// One node that is full.
+    struct Full {
+        roster: Arc<Roster<[u8]>>,
+        node: NodeId,
+    }
+
+    /// A node that holds `{t}:0` to `{t}:7`, and no more than eight entries.
+    fn full_of_eight() -> Full {
+        let options = RosterOptions::of_unit_tests();
         let member = MemberOptions { bound: Some(Bound::Entries(8)), ..options.member };
         let roster = Arc::new(Roster::new(RosterOptions { member, ..options }));
         let node = roster.add_node().expect("room for one");
-        let member = roster.known(node);
-        let run = |name: &str, removes: bool| {
-            let key = Key::new(name.as_bytes(), &roster.hasher).expect("a short key");
-            Dropped::after(|dropped| {
-                let now = roster.now();
-                let held = (member.headers.get(key.slot).lock(), roster.context(&now, dropped));
-                if removes {
-                    let removed = roster.run_held(member, key.slot, Remove { key }, held);
-                    assert!(removed.is_ok_and(|found| found), "{name}");
-                } else {
-                    let put = Put { key, value: &b"v"[..] };
-                    assert!(roster.run_held(member, key.slot, put, held).is_ok(), "{name}");
-                }
-            });
-        };
+        let full = Full { roster, node };
         // From the first eviction on new keys take tickets.
-        (0..9).for_each(|number| run(&format!("k:{number}"), false));
+        full.put("{t}:first");
+        (0..8).for_each(|number| full.put(&format!("{{t}}:{number}")));
+        full
+    }
+
+    impl Full {
+        fn member(&self) -> &Member<[u8]> {
+            self.roster.known(self.node)
+        }
+
+        fn key<'k>(&self, name: &'k str) -> Key<'k> {
+            Key::new(name.as_bytes(), &self.roster.hasher).expect("a short key")
+        }
+
+        #[track_caller]
+        fn run<O: Operation<[u8]>>(&self, operation: O) -> O::Output {
+            let slot = operation.keys()[0].slot;
+            let ran = Dropped::after(|dropped| {
+                let now = self.roster.now();
+                let context = self.roster.context(&now, dropped);
+                let held = (self.member().headers.get(slot).lock(), context);
+                self.roster.run_held(self.member(), slot, operation, held)
+            });
+            let Ok(output) = ran else { panic!("nothing is refused") };
+            output
+        }
+
+        fn put(&self, name: &str) {
+            self.run(Put { key: self.key(name), value: &b"v"[..] });
+        }
+
+        /// Writes an entry that has expired by the time it is looked up.
+        fn put_expired(&self, name: &str) {
+            let (key, deadline, idle) = (self.key(name), Deadline::At(1), Idle::Default);
+            let (value, condition) = (&b"v"[..], Condition::Always);
+            self.run(Set { key, value, deadline, idle, weight: 0, condition, return_old: false });
+        }
+
+        fn set_all(&self, names: &[&str]) {
+            let keys = names.iter().map(|name| self.key(name)).collect::<Vec<_>>().into();
+            let values = vec![&b"v"[..]; names.len()];
+            self.run(SetAll::<[u8]> { keys, values, weights: Vec::new() });
+        }
+
+        /// Stages what `stage` does, and applies it if that says so.
+        fn transact(&self, names: &[&str], stage: fn(&mut Transaction<'_, [u8]>) -> bool) {
+            let keys: Vec<_> = names.iter().map(|name| self.key(name)).collect();
+            let closure = |staged: &mut Transaction<'_, [u8]>| {
+                if stage(staged) { Ok(()) } else { Err(()) }
+            };
+            assert!(self.run(Transact { keys: &keys, closure }).is_ok(), "there is room");
+        }
+
+        fn remove(&self, name: &str) {
+            assert!(self.run(Remove { key: self.key(name) }), "{name}");
+        }
+
+        fn is_there(&self, name: &str) -> bool {
+            let key = self.key(name);
+            let now = self.roster.now();
+            self.member().peek(key.slot, |shard| shard.peek(&key, &now).is_some())
+        }
+
+        /// How many tickets there are, those of entries that are gone included.
+        fn tickets(&self) -> u64 {
+            let Some(Order::Adaptive(evictor)) = &self.member().order else {
+                panic!("it has a bound")
+            };
+            evictor.window.lock().cost()
+        }
+
+        /// Runs something that evicts nothing, and compares how many tickets that makes.
+        #[track_caller]
+        fn check_issues(&self, tickets: u64, run: impl FnOnce(&Self)) {
+            let before = self.tickets();
+            run(self);
+            assert_eq!(self.tickets() - before, tickets);
+        }
+    }
+
+    #[test]
+    fn tickets_of_keys_that_are_removed_do_not_pile_up() {
+        let full = full_of_eight();
         for number in 0..1_000 {
             let name = format!("new:{number}");
-            run(&name, false);
+            full.put(&name);
             if number > 0 {
-                run(&name, true);
+                full.remove(&name);
             }
         }
-        let Some(Order::Adaptive(evictor)) = &member.order else { panic!("it has a bound") };
-        let window = evictor.window.lock().cost();
         let most = 2 * 8 + TICKETS_UNSEARCHED as u64 + 4;
-        assert!(window <= most, "tickets of {window} entries, where 8 may be");
+        assert!(full.tickets() <= most, "tickets of {} entries, where 8 may be", full.tickets());
+    }
+
+    #[test]
+    fn what_is_written_over_an_expired_entry_has_a_ticket_and_goes_in_its_turn() {
+        let write: [fn(&Full); 3] = [
+            |full| full.put("{t}:new"),
+            |full| full.set_all(&["{t}:new"]),
+            |full| full.transact(&["{t}:new"], |staged| staged.set("{t}:new", b"v").is_ok()),
+        ];
+        for write in write {
+            let full = full_of_eight();
+            full.put_expired("{t}:new");
+            full.check_issues(1, write);
+            assert!(full.is_there("{t}:new"));
+            // One for the entry that is gone, and one for this.
+            full.put("{t}:next");
+            full.put("{t}:next but one");
+            assert!(!full.is_there("{t}:new"), "it stays beyond its turn");
+        }
+    }
+
+    #[test]
+    fn only_the_new_ones_of_many_keys_take_tickets() {
+        let full = full_of_eight();
+        let names: Vec<_> = (0..8).map(|number| format!("{{t}}:{number}")).collect();
+        let mut keys: Vec<_> =
+            names.iter().map(String::as_str).filter(|k| full.is_there(k)).collect();
+        full.remove(keys[0]);
+        full.remove(keys[1]);
+        full.check_issues(0, |full| full.set_all(&keys[2..]));
+        full.check_issues(1, |full| full.set_all(&keys[1..]));
+        keys.extend(["{t}:new", "{t}:new"]);
+        full.check_issues(1, |full| full.set_all(&keys[1..]));
+    }
+
+    #[test]
+    fn what_comes_in_while_as_much_goes_takes_a_ticket() {
+        let full = full_of_eight();
+        full.put("{t}:a");
+        full.check_issues(1, |full| {
+            full.transact(&["{t}:a", "{t}:b"], |staged| {
+                staged.remove("{t}:a").is_ok() && staged.set("{t}:b", b"v").is_ok()
+            });
+        });
+        assert!(full.is_there("{t}:b") && !full.is_there("{t}:a"));
+    }
+
+    #[test]
+    fn what_writes_nothing_takes_no_ticket() {
+        let full = full_of_eight();
+        full.remove("{t}:7");
+        full.check_issues(0, |full| {
+            full.transact(&["{t}:a"], |staged| staged.set("{t}:a", b"v").is_err());
+        });
+        assert!(!full.is_there("{t}:a"));
+        full.check_issues(1, |full| full.put("{t}:a"));
+        full.check_issues(0, |full| full.put("{t}:a"));
     }
 }

@@ -1,8 +1,10 @@
 //! `Context`: what work on a shard takes along for the time of one hold.
 
 use crate::evict::Entrance;
+use crate::evict::Entrants;
 use crate::evict::Hit;
 use crate::shard::Dropped;
+use crate::shard::Entry;
 use crate::shard::Kept;
 use crate::shard::Key;
 use crate::shard::KeyHasher;
@@ -20,8 +22,9 @@ pub(crate) struct Context<'a, V: Value + ?Sized> {
     pub(crate) hasher: &'a KeyHasher,
     /// What is removed goes here; it is freed when the token is back.
     pub(crate) dropped: &'a mut Dropped<V>,
-    /// Where new entries stand, as eviction sees it.
-    pub(crate) entrance: Entrance,
+    /// Where new entries are noted, which enter the window then; without it they come in with the
+    /// main ones.
+    pub(crate) entrants: Option<&'a mut Entrants>,
     /// What a hit leaves behind, as eviction sees it.
     pub(crate) hit: Hit,
     /// What applies to entries of which a caller says nothing else, if it is anything.
@@ -45,7 +48,7 @@ impl<'a, V: Value + ?Sized> Context<'a, V> {
             now,
             hasher,
             dropped,
-            entrance: Entrance::Main,
+            entrants: None,
             hit: Hit::Mark,
             terms: None,
             room: None,
@@ -73,6 +76,17 @@ impl<'a, V: Value + ?Sized> Context<'a, V> {
 
     /// The same for a shorter time, to be given away.
     pub(crate) fn reborrow(&mut self) -> Context<'_, V> {
-        Context { dropped: self.dropped, ..*self }
+        Context { dropped: self.dropped, entrants: self.entrants.as_deref_mut(), ..*self }
+    }
+
+    /// Sees to what eviction knows of an entry that comes in under this hash. One that enters the
+    /// window is noted, at what it weighs now.
+    #[inline]
+    pub(crate) fn enter(&mut self, entry: &Entry<V>, hash: u64) {
+        let entrance = match &mut self.entrants {
+            None => Entrance::Main,
+            Some(entrants) => entrants.note(hash, entry.weight()),
+        };
+        entry.set_trace(self.hit.entered(entrance));
     }
 }

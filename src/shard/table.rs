@@ -187,19 +187,18 @@ impl<V: Value + ?Sized> Shard<V> {
         Some(entry)
     }
 
-    /// Puts an entry in that somebody writes, and returns the one it replaces, of which eviction
-    /// knows the same, and a hit more; a new one has just entered.
+    /// Puts an entry in that somebody writes, and returns the one it replaces. Eviction knows of it
+    /// what it knew of a live one, and a hit more; any other has just come in.
     pub(crate) fn write(
         &mut self,
         entry: Entry<V>,
         hash: u64,
-        context: &Context<'_, V>,
+        context: &mut Context<'_, V>,
     ) -> Option<Entry<V>> {
-        let trace = match self.find(hash, entry.key()) {
-            Some(present) => hit_trace(present, context.hit),
-            None => context.hit.entered(context.entrance),
-        };
-        entry.set_trace(trace);
+        match self.peek_at(hash, entry.key(), context.now) {
+            Some(present) => entry.set_trace(hit_trace(present, context.hit)),
+            None => context.enter(&entry, hash),
+        }
         let replaced = self.insert(entry, hash, context.hasher);
         self.count_write(replaced.as_ref(), context.now);
         replaced
@@ -275,7 +274,7 @@ impl<V: Value + ?Sized> Shard<V> {
     #[inline(never)]
     fn put_new(&mut self, key: &Key<'_>, value: V::Source<'_>, context: &mut Context<'_, V>) {
         let entry = Entry::new(key.bytes, value, Kept::until(NEVER));
-        entry.set_trace(context.hit.entered(context.entrance));
+        context.enter(&entry, key.hash);
         let replaced = self.insert(entry, key.hash, context.hasher);
         debug_assert!(replaced.is_none(), "the key was absent");
         self.tally().inserts += 1;

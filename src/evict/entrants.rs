@@ -32,8 +32,6 @@ impl Entrants {
     }
 
     /// Notes an entry that comes in at this weight; where it stands.
-    // Not part of its caller, which for most nodes notes nothing.
-    #[inline(never)]
     pub(crate) fn note(&mut self, hash: u64, weight: u64) -> Entrance {
         self.noted.push(Entrant { hash, weight });
         Entrance::Window { serial: self.serial }

@@ -132,9 +132,8 @@ impl<V: Value + ?Sized> Roster<V> {
         let serial = hold.unit_serial();
         let mut entrants = order.entrants(member.headers.budget(), serial);
         let hit = order.hit(slot, serial);
-        let (entering, room_here) = (entrants.as_mut(), room.as_ref());
         let mut context =
-            Context { entrants: entering, hit, room: room_here, ..context.reborrow() };
+            Context { entrants: entrants.as_mut(), hit, room: room.as_ref(), ..context.reborrow() };
         let output = operation.run(&mut hold, &mut context);
         let cost = hold.cost_added();
         if let Some(room) = &room {

@@ -79,14 +79,26 @@ impl<'a, V: Value + ?Sized> Context<'a, V> {
         Context { dropped: self.dropped, entrants: self.entrants.as_deref_mut(), ..*self }
     }
 
-    /// Sees to what eviction knows of an entry that comes in under this hash. One that enters the
-    /// window is noted, at what it weighs now.
+    /// An entry that comes in under this hash, as eviction sees it. One that enters the window is
+    /// noted, at what it weighs now.
+    ///
+    /// Takes the entry along, so that callers need not free it should this panic.
     #[inline]
-    pub(crate) fn enter(&mut self, entry: &Entry<V>, hash: u64) {
-        let entrance = match &mut self.entrants {
-            None => Entrance::Main,
-            Some(entrants) => entrants.note(hash, entry.weight()),
-        };
-        entry.set_trace(self.hit.entered(entrance));
+    pub(crate) fn entered(&mut self, entry: Entry<V>, hash: u64) -> Entry<V> {
+        if self.entrants.is_some() {
+            return self.noted(entry, hash);
+        }
+        entry.set_trace(self.hit.entered(Entrance::Main));
+        entry
+    }
+
+    // Not part of its callers, which for most nodes note nothing.
+    #[inline(never)]
+    fn noted(&mut self, entry: Entry<V>, hash: u64) -> Entry<V> {
+        if let Some(entrants) = &mut self.entrants {
+            let entrance = entrants.note(hash, entry.weight());
+            entry.set_trace(self.hit.entered(entrance));
+        }
+        entry
     }
 }

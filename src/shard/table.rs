@@ -195,10 +195,13 @@ impl<V: Value + ?Sized> Shard<V> {
         hash: u64,
         context: &mut Context<'_, V>,
     ) -> Option<Entry<V>> {
-        match self.peek_at(hash, entry.key(), context.now) {
-            Some(present) => entry.set_trace(hit_trace(present, context.hit)),
-            None => context.enter(&entry, hash),
-        }
+        let entry = match self.peek_at(hash, entry.key(), context.now) {
+            Some(present) => {
+                entry.set_trace(hit_trace(present, context.hit));
+                entry
+            }
+            None => context.entered(entry, hash),
+        };
         let replaced = self.insert(entry, hash, context.hasher);
         self.count_write(replaced.as_ref(), context.now);
         replaced
@@ -274,7 +277,7 @@ impl<V: Value + ?Sized> Shard<V> {
     #[inline(never)]
     fn put_new(&mut self, key: &Key<'_>, value: V::Source<'_>, context: &mut Context<'_, V>) {
         let entry = Entry::new(key.bytes, value, Kept::until(NEVER));
-        context.enter(&entry, key.hash);
+        let entry = context.entered(entry, key.hash);
         let replaced = self.insert(entry, key.hash, context.hasher);
         debug_assert!(replaced.is_none(), "the key was absent");
         self.tally().inserts += 1;

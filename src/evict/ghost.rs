@@ -1,6 +1,9 @@
 //! The ghost: fingerprints of the keys that were evicted from the window not long ago.
 
+use crate::limits::GHOST_FINGERPRINTS_MAX;
 use crate::sync::AtomicU64;
+use crate::sync::AtomicUsize;
+use crate::sync::OnceLock;
 use crate::sync::Ordering;
 
 /// Words in a set, which is a cache line.
@@ -12,13 +15,27 @@ const WAYS: usize = 4;
 /// Bits of a fingerprint.
 const BITS: u32 = 16;
 
+/// No ghost has more sets.
+const SETS_MAX: usize = GHOST_FINGERPRINTS_MAX / (WORDS * WAYS);
+
+/// No ghost doubles more often.
+const DOUBLINGS_MAX: usize = SETS_MAX.ilog2() as usize;
+
 /// Sets of fingerprints, each with the newest first. 0 is no fingerprint.
+///
+/// It grows by doubling: beside every set that there was there is another one then, and one more
+/// bit of the hash says which of the two a key has. So half of what was remembered still is, and no
+/// set is left behind.
 ///
 /// Relaxed throughout, and a set is changed word by word: two threads that change the same set at
 /// once may lose a fingerprint, or keep one twice. It is a guess anyway.
 #[derive(Debug)]
 pub(crate) struct Ghost {
-    sets: Box<[Set]>,
+    /// Those that it was made with.
+    first: Box<[Set]>,
+    /// What each doubling has added: as many as there were before it.
+    added: [OnceLock<Box<[Set]>>; DOUBLINGS_MAX],
+    doublings: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -28,13 +45,29 @@ struct Set([AtomicU64; WORDS]);
 impl Ghost {
     /// Room for about so many fingerprints.
     pub(crate) fn new(fingerprints: usize) -> Self {
-        let sets = fingerprints.div_ceil(WORDS * WAYS).max(1);
-        Self { sets: std::iter::repeat_with(Set::default).take(sets).collect() }
+        let added = [const { OnceLock::new() }; DOUBLINGS_MAX];
+        Self { first: empty_sets(sets_for(fingerprints)), added, doublings: AtomicUsize::new(0) }
+    }
+
+    /// Doubles until the room is about that for so many fingerprints: less than two thirds of it
+    /// are too little. It does not shrink.
+    pub(crate) fn fit(&self, fingerprints: usize) {
+        let wanted = sets_for(fingerprints);
+        loop {
+            let doublings = self.doublings.load(Ordering::Relaxed);
+            let sets = self.first.len() << doublings;
+            if sets * 3 >= wanted * 2 || sets * 2 > SETS_MAX {
+                return;
+            }
+            self.added[doublings].get_or_init(|| empty_sets(sets));
+            // Two threads that double at once double once.
+            self.doublings.fetch_max(doublings + 1, Ordering::Relaxed);
+        }
     }
 
     /// Remembers a key by its hash; the oldest one of its set is forgotten.
     pub(crate) fn remember(&self, hash: u64) {
-        let (set, mut carried) = self.place(hash);
+        let Some((set, mut carried)) = self.place(hash) else { return };
         for word in &set.0 {
             let held = word.load(Ordering::Relaxed);
             word.store(held << BITS | carried, Ordering::Relaxed);
@@ -47,7 +80,7 @@ impl Ghost {
 
     /// Whether a key is remembered, or one with the same fingerprint; it is forgotten.
     pub(crate) fn take(&self, hash: u64) -> bool {
-        let (set, fingerprint) = self.place(hash);
+        let Some((set, fingerprint)) = self.place(hash) else { return false };
         for word in &set.0 {
             let held = word.load(Ordering::Relaxed);
             for shift in (0..u64::BITS).step_by(BITS as usize) {
@@ -63,15 +96,35 @@ impl Ghost {
         false
     }
 
-    /// The set of a hash, and the fingerprint, which is not 0.
+    /// The set of a hash, and the fingerprint, which is not 0. Nothing where another thread has
+    /// just doubled the sets, and this one does not see the new ones yet.
     ///
     /// Tables take the low bits of the hash and its top seven, which for keys of one slot are as
-    /// good as any; a set takes the high half, and the fingerprint the low bits.
-    fn place(&self, hash: u64) -> (&Set, u64) {
-        let set = (u128::from(hash) * self.sets.len() as u128) >> u64::BITS;
-        let set = usize::try_from(set).expect("below the number of sets");
-        (&self.sets[set], (hash & 0xFFFF).max(1))
+    /// good as any. Of the sets that it was made with the high bits choose one, the bits above the
+    /// fingerprint one of those that were added beside it, and the fingerprint is the low bits. A
+    /// ghost has no more sets than leaves the three apart.
+    fn place(&self, hash: u64) -> Option<(&Set, u64)> {
+        let first = (u128::from(hash) * self.first.len() as u128) >> u64::BITS;
+        let first = usize::try_from(first).expect("below the number of sets");
+        let chosen = (hash >> BITS) & ((1 << self.doublings.load(Ordering::Relaxed)) - 1);
+        let set = match chosen.checked_ilog2() {
+            None => &self.first[first],
+            Some(doubling) => {
+                let beside = usize::try_from(chosen - (1 << doubling)).expect("below as many");
+                &self.added[doubling as usize].get()?[beside * self.first.len() + first]
+            }
+        };
+        Some((set, (hash & 0xFFFF).max(1)))
     }
+}
+
+/// How many sets have room for so many fingerprints; at least one.
+fn sets_for(fingerprints: usize) -> usize {
+    fingerprints.div_ceil(WORDS * WAYS).clamp(1, SETS_MAX)
+}
+
+fn empty_sets(count: usize) -> Box<[Set]> {
+    std::iter::repeat_with(Set::default).take(count).collect()
 }
 
 #[cfg(test)]
@@ -96,5 +149,55 @@ mod tests {
         assert!(ghost.take(30));
         ghost.remember(33);
         assert!((1..=33).filter(|&hash| hash != 30).all(|hash| ghost.take(hash)));
+    }
+
+    /// Hashes in which every bit differs from one to the next.
+    fn hashes(count: u64) -> impl Iterator<Item = u64> {
+        (1..=count).map(|number| {
+            let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
+        })
+    }
+
+    /// How many of so many keys are remembered, if one after the other is.
+    fn remembered(ghost: &Ghost, count: u64) -> usize {
+        hashes(count).for_each(|hash| ghost.remember(hash));
+        hashes(count).filter(|&hash| ghost.take(hash)).count()
+    }
+
+    #[test]
+    fn a_ghost_that_has_grown_remembers_as_much_as_one_that_was_made_so_large() {
+        for (made, grown) in [(1, 32 * 64), (100, 3_200), (1_000, 8_192), (4_000, 100_000)] {
+            let ghost = Ghost::new(made);
+            ghost.fit(grown);
+            // Less than it has room for, so that few sets overflow; then more than any has.
+            for count in [grown as u64 / 2, grown as u64 * 4] {
+                let (found, least) =
+                    (remembered(&ghost, count), remembered(&Ghost::new(grown), count));
+                let differs = found.abs_diff(least) * 3;
+                assert!(differs <= grown, "{made} to {grown}, {count}: {found} instead of {least}");
+            }
+        }
+    }
+
+    #[test]
+    fn half_of_what_was_remembered_is_so_after_a_doubling() {
+        let ghost = Ghost::new(32 * 100);
+        hashes(1_000).for_each(|hash| ghost.remember(hash));
+        ghost.fit(32 * 200);
+        let kept = hashes(1_000).filter(|&hash| ghost.take(hash)).count();
+        assert!((400..600).contains(&kept), "{kept} of 1000");
+    }
+
+    #[test]
+    fn a_ghost_that_is_large_enough_stays_as_it_is() {
+        let sets = |made: usize, wanted: usize| {
+            let ghost = Ghost::new(32 * made);
+            ghost.fit(32 * wanted);
+            made << ghost.doublings.load(Ordering::Relaxed)
+        };
+        assert_eq!([1, 66, 100, 150].map(|wanted| sets(100, wanted)), [100; 4]);
+        assert_eq!([151, 200, 300].map(|wanted| sets(100, wanted)), [200; 3]);
+        assert_eq!([301, 400].map(|wanted| sets(100, wanted)), [400; 2]);
     }
 }

@@ -38,6 +38,7 @@ pub(crate) struct Window {
     is_searching: bool,
     /// How many tickets the last search left.
     left: usize,
+    entered: u64,
 }
 
 impl Window {
@@ -46,10 +47,16 @@ impl Window {
         self.cost
     }
 
+    /// How many tickets were ever added.
+    pub(crate) fn entered(&self) -> u64 {
+        self.entered
+    }
+
     /// Adds the newest ticket, and takes out those that are to be looked up: the caller gives back
     /// what is not stale, by [`keep`](Self::keep).
     pub(crate) fn push(&mut self, ticket: Ticket) -> [Option<Ticket>; LOOKED_UP] {
         self.cost = self.cost.saturating_add(ticket.cost);
+        self.entered += 1;
         self.tickets.push_back(ticket);
         let unsearched = self.left.saturating_mul(2).saturating_add(TICKETS_UNSEARCHED);
         self.is_searching |= self.tickets.len() > unsearched;

@@ -9,7 +9,6 @@ use crate::evict::WINDOW_PERCENT;
 use crate::evict::Window;
 use crate::evict::is_more_than;
 use crate::limits::EVICT_ROUNDS_MAX;
-use crate::limits::GHOST_FINGERPRINTS_MAX;
 use crate::node::Member;
 use crate::node::Roster;
 use crate::node::hands::Hands;
@@ -23,6 +22,7 @@ use crate::shard::Turn;
 use crate::shard::Value;
 use crate::slot::Slot;
 use crate::sync::AtomicU32;
+use crate::sync::AtomicU64;
 use crate::sync::CachePadded;
 use crate::sync::Mutex;
 use crate::sync::OnceLock;
@@ -31,6 +31,13 @@ use crate::sync::Ordering;
 use crate::testing::Fault;
 use crate::topology::SlotBits;
 
+/// For each slot that a census looks at so many entries enter the window before the next one: a
+/// look is a few hundredths of what they cost themselves.
+const ENTERING_FOR_SLOT: u64 = 8;
+
+/// However few slots there are, so many entries enter the window between two censuses.
+const CENSUS_ENTERING_MIN: u64 = 512;
+
 /// The order in which a node evicts: its window, its ghost and its hands.
 ///
 /// Its locks are never taken under a token.
@@ -38,8 +45,11 @@ use crate::topology::SlotBits;
 pub(super) struct Evictor {
     window: CachePadded<Mutex<Window>>,
     /// Made when something is evicted for the first time, which is when it is known how many
-    /// entries there are at the bound.
+    /// entries there are at the bound. Where weights are bounded, it grows with their number.
     ghost: OnceLock<Ghost>,
+    /// When so many entries have entered the window, those that there are are counted again.
+    /// Relaxed: whenever that is, it stands for itself.
+    census_at: AtomicU64,
     hands: Hands<Slot>,
     /// The slot to which a hand came last. The others go on behind it, so that all of them walk
     /// together as one would.
@@ -56,6 +66,7 @@ impl Evictor {
         Self {
             window: CachePadded::default(),
             ghost: OnceLock::new(),
+            census_at: AtomicU64::new(u64::MAX),
             hands: Hands::all_at(Slot::MIN),
             last: CachePadded::new(Mutex::new(Slot::MIN)),
             occupied: SlotBits::new(),
@@ -71,8 +82,11 @@ impl Evictor {
     /// Whether new entries enter the window: until something is evicted for the first time they
     /// come in with the main ones, as far as those leave room for a window.
     pub(super) fn is_window_open(&self, budget: &Budget) -> bool {
-        let taken = budget.taken().saturating_add(budget.cost(0));
-        self.ghost.get().is_some() || is_more_than(taken, 100 - WINDOW_PERCENT, budget.bound())
+        let has_room = || {
+            let taken = budget.taken().saturating_add(budget.cost(0));
+            !is_more_than(taken, 100 - WINDOW_PERCENT, budget.bound())
+        };
+        self.ghost.get().is_some() || !has_room()
     }
 
     /// The slot to which a hand goes that has seen one to its end.
@@ -102,6 +116,24 @@ impl Evictor {
         let gives_way = main == 0 || is_full && !self.is_main_stale(budget, main);
         if gives_way { window.pop() } else { None }
     }
+
+    /// Counts the entries, of which `entered` have entered the window by now, and lets the ghost
+    /// grow with them.
+    #[cold]
+    #[inline(never)]
+    fn fit_ghost<V: Value + ?Sized>(&self, member: &Member<V>, entered: u64) {
+        let (Some(ghost), Some(budget)) = (self.ghost.get(), member.headers.budget()) else {
+            return;
+        };
+        // Until it is done, nobody else needs to count.
+        if self.census_at.swap(u64::MAX, Ordering::Relaxed) == u64::MAX {
+            return;
+        }
+        let census = Census::take((member, self), budget);
+        ghost.fit(census.fingerprints());
+        let next = entered.saturating_add(census.entering);
+        self.census_at.store(next, Ordering::Relaxed);
+    }
 }
 
 impl<V: Value + ?Sized> Roster<V> {
@@ -114,12 +146,17 @@ impl<V: Value + ?Sized> Roster<V> {
             return;
         }
         self.make_room(member, ticket.cost);
-        let to_look_up = evictor.window.lock().push(ticket);
+        let mut window = evictor.window.lock();
+        let (to_look_up, entered) = (window.push(ticket), window.entered());
+        drop(window);
         for ticket in to_look_up.into_iter().flatten() {
             let is_stale = !member.headers.get(ticket.slot).lock().awaits(&ticket);
             if !is_stale {
                 evictor.window.lock().keep(ticket);
             }
+        }
+        if entered >= evictor.census_at.load(Ordering::Relaxed) {
+            evictor.fit_ghost(member, entered);
         }
     }
 
@@ -131,7 +168,11 @@ impl<V: Value + ?Sized> Roster<V> {
         (evictor, budget): (&Evictor, &Budget),
         entering: u64,
     ) -> bool {
-        let ghost = evictor.ghost.get_or_init(|| Ghost::new(fingerprints(member, budget)));
+        let ghost = evictor.ghost.get_or_init(|| {
+            let census = Census::take((member, evictor), budget);
+            evictor.census_at.store(census.entering, Ordering::Relaxed);
+            Ghost::new(census.fingerprints())
+        });
         // Freed after all locks: a value that is dropped may well write into this cache.
         Dropped::after(|dropped| {
             let ticket = evictor.due_ticket(budget, entering);
@@ -212,16 +253,32 @@ impl<V: Value + ?Sized> Roster<V> {
     }
 }
 
-/// How many fingerprints the ghost of a node has that is at its bound.
-fn fingerprints<V: Value + ?Sized>(member: &Member<V>, budget: &Budget) -> usize {
-    let entries = match budget.cost(0) {
-        1 => budget.bound(),
-        _ => {
-            member.populated.iter().map(|slot| member.peek(slot, |shard| shard.len() as u64)).sum()
+/// How many entries there are at the bound of a node.
+struct Census {
+    entries: u64,
+    /// When so many more have entered the window, it is time for another one.
+    entering: u64,
+}
+
+impl Census {
+    /// Takes the token of each slot that has entries, one at a time, unless the bound says it.
+    fn take<V: Value + ?Sized>((member, evictor): (&Member<V>, &Evictor), budget: &Budget) -> Self {
+        if budget.counts_entries() {
+            return Self { entries: budget.bound(), entering: u64::MAX };
         }
-    };
-    let fingerprints = entries.saturating_mul(GHOSTS_FOR_TWO) / 2;
-    usize::try_from(fingerprints).unwrap_or(usize::MAX).min(GHOST_FINGERPRINTS_MAX)
+        let (mut entries, mut slots) = (0, 0);
+        for slot in evictor.occupied.from(0) {
+            entries += member.peek(slot, |shard| shard.len() as u64);
+            slots += 1;
+        }
+        Self { entries, entering: CENSUS_ENTERING_MIN.max(slots * ENTERING_FOR_SLOT) }
+    }
+
+    /// How many of them the ghost is to have.
+    fn fingerprints(&self) -> usize {
+        let fingerprints = self.entries.saturating_mul(GHOSTS_FOR_TWO) / 2;
+        usize::try_from(fingerprints).unwrap_or(usize::MAX)
+    }
 }
 
 #[cfg(test)]

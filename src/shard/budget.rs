@@ -68,7 +68,7 @@ impl Budget {
 
     /// Whether whatever is written is let in.
     pub(super) fn admits_all(&self) -> bool {
-        !self.refuses() && self.unit == Unit::Entries
+        !self.refuses() && self.counts_entries()
     }
 
     /// How much is free.
@@ -80,6 +80,11 @@ impl Budget {
     pub(super) fn try_reserve(&self, amount: u64) -> bool {
         let fits = |taken: u64| taken.checked_add(amount).filter(|&sum| sum <= self.bound);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+
+    /// Whether each entry is one, whatever it weighs.
+    pub(crate) fn counts_entries(&self) -> bool {
+        self.unit == Unit::Entries
     }
 
     /// What an entry of this weight takes.

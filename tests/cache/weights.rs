@@ -132,6 +132,42 @@ fn the_bound_holds_for_weights_of_any_mix() -> Tested {
     Ok(())
 }
 
+/// A cache of 4,000 that has been full of entries of this weight.
+fn once_full_of(weight: u64) -> Result<Cache<u64>, Error> {
+    let cache = Cache::builder().max_weight(4_000).weigher(|_, weight: &u64| *weight).build()?;
+    for number in 0..=4_000 / weight {
+        cache.insert(format!("first:{number}"), weight)?;
+    }
+    Ok(cache)
+}
+
+/// How many of the last accesses to entries of weight 1 are hits, of some that come again and
+/// again, the later ones more seldom.
+fn hits(cache: &Cache<u64>) -> Result<usize, Error> {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut hits = 0;
+    for access in 0..90_000 {
+        let key = format!("k:{}", (rng.f64().powi(3) * 30_000.0).floor());
+        if cache.get(&key)?.is_some() {
+            hits += usize::from(access >= 60_000);
+        } else {
+            cache.insert(&key, 1)?;
+        }
+    }
+    Ok(hits)
+}
+
+#[test]
+fn entries_that_were_heavy_once_cost_no_hits_later() -> Tested {
+    let hits_after = |weight| hits(&once_full_of(weight)?);
+    let light = hits_after(1)?;
+    for weight in [10, 200] {
+        let heavy = hits_after(weight)?;
+        assert!(heavy * 100 >= light * 95, "{heavy} hits instead of {light} after {weight}");
+    }
+    Ok(())
+}
+
 #[test]
 fn what_weighs_nothing_counts_as_1() -> Tested {
     let cache = Cache::<u64>::builder().max_weight(10).weigher(|_, _| 0).build()?;

@@ -1,7 +1,5 @@
 //! `Entrants`: what enters the window in one hold.
 
-use smallvec::SmallVec;
-
 use crate::evict::Entrance;
 use crate::evict::Ticket;
 use crate::slot::Slot;
@@ -21,32 +19,50 @@ struct Entrant {
 #[derive(Debug)]
 pub(crate) struct Entrants {
     serial: u16,
-    noted: SmallVec<[Entrant; 2]>,
+    first: Option<Entrant>,
+    others: Vec<Entrant>,
 }
 
 impl Entrants {
     /// Nobody yet.
     #[inline]
     pub(crate) fn new(serial: u16) -> Self {
-        Self { serial, noted: SmallVec::new() }
+        Self { serial, first: None, others: Vec::new() }
     }
 
     /// Notes an entry that comes in at this weight; where it stands.
+    #[inline]
     pub(crate) fn note(&mut self, hash: u64, weight: u64) -> Entrance {
-        self.noted.push(Entrant { hash, weight });
+        let entrant = Entrant { hash, weight };
+        if self.first.is_none() {
+            self.first = Some(entrant);
+        } else {
+            self.note_another(entrant);
+        }
         Entrance::Window { serial: self.serial }
     }
 
-    /// A ticket for each of them, in the order in which they came in; `cost` says what an entry of
-    /// a weight takes of the budget.
-    pub(crate) fn tickets(
+    #[cold]
+    #[inline(never)]
+    fn note_another(&mut self, entrant: Entrant) {
+        self.others.push(entrant);
+    }
+
+    /// Makes a ticket for each of them, in the order in which they came in; `cost` says what an
+    /// entry of a weight takes of the budget.
+    #[inline]
+    pub(crate) fn each_ticket(
         self,
         slot: Slot,
         cost: impl Fn(u64) -> u64,
-    ) -> impl Iterator<Item = Ticket> {
-        let serial = self.serial;
-        let ticket =
-            move |Entrant { hash, weight }| Ticket { hash, cost: cost(weight), slot, serial };
-        self.noted.into_iter().map(ticket)
+        mut each: impl FnMut(Ticket),
+    ) {
+        let Some(first) = self.first else { return };
+        let ticket = |Entrant { hash, weight }| {
+            let (cost, serial) = (cost(weight), self.serial);
+            Ticket { hash, cost, slot, serial }
+        };
+        each(ticket(first));
+        self.others.into_iter().map(ticket).for_each(each);
     }
 }

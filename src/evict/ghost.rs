@@ -103,6 +103,7 @@ impl Ghost {
     /// good as any. Of the sets that it was made with the high bits choose one, the bits above the
     /// fingerprint one of those that were added beside it, and the fingerprint is the low bits. A
     /// ghost has no more sets than leaves the three apart.
+    #[inline]
     fn place(&self, hash: u64) -> Option<(&Set, u64)> {
         let first = (u128::from(hash) * self.first.len() as u128) >> u64::BITS;
         let first = usize::try_from(first).expect("below the number of sets");

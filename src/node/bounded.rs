@@ -146,9 +146,8 @@ impl<V: Value + ?Sized> Roster<V> {
         if let (Order::Adaptive(evictor), Some(entrants), Some(budget)) =
             (order, entrants, member.headers.budget())
         {
-            for ticket in entrants.tickets(slot, |weight| budget.cost(weight)) {
-                self.enter((member, evictor), ticket);
-            }
+            let cost = |weight| budget.cost(weight);
+            entrants.each_ticket(slot, cost, |ticket| self.enter((member, evictor), ticket));
         }
         if let Some(refusal) = room.as_ref().and_then(Room::missed) {
             // A closure that has run does not run again; the next one finds room.

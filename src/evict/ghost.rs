@@ -65,6 +65,12 @@ impl Ghost {
         }
     }
 
+    /// The line that is read about a hash, for who prefetches.
+    #[inline]
+    pub(crate) fn line(&self, hash: u64) -> Option<*const u8> {
+        self.place(hash).map(|(set, _)| std::ptr::from_ref(set).cast())
+    }
+
     /// Remembers a key by its hash; the oldest one of its set is forgotten.
     pub(crate) fn remember(&self, hash: u64) {
         let Some((set, mut carried)) = self.place(hash) else { return };

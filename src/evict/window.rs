@@ -92,6 +92,12 @@ impl Window {
         self.take_off(ticket)
     }
 
+    /// The one whose turn comes after so many others.
+    pub(crate) fn after(&self, others: usize) -> Option<Ticket> {
+        let found = self.found.get(others);
+        found.or_else(|| self.tickets.get(others - self.found.len())).copied()
+    }
+
     fn take_off(&mut self, ticket: Option<Ticket>) -> Option<Ticket> {
         self.cost = self.cost.saturating_sub(ticket?.cost);
         ticket
@@ -149,6 +155,20 @@ mod tests {
         let live: Vec<u64> = turns.into_iter().filter(|&hash| is_live(hash)).collect();
         assert!(live.into_iter().eq((0..pushed).step_by(7)));
         assert_eq!(window.cost(), 0);
+    }
+
+    #[test]
+    fn who_looks_ahead_sees_the_tickets_in_their_turns() {
+        let mut window = Window::default();
+        for hash in 0..20 * TICKETS_UNSEARCHED as u64 {
+            push(&mut window, hash, |hash| hash.is_multiple_of(3));
+            let seen = (0..=len(&window)).map_while(|others| window.after(others));
+            let turns = window.found.iter().chain(&window.tickets).copied();
+            assert!(seen.eq(turns), "after {hash}");
+        }
+        let next = window.after(1);
+        assert!(window.pop().is_some());
+        assert!(next.is_some() && window.pop() == next);
     }
 
     #[test]

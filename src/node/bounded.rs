@@ -98,6 +98,14 @@ impl Order {
         }
     }
 
+    /// Asks for what is read about the first of these keys once it has come in.
+    #[inline]
+    fn prefetch(&self, keys: &[Key<'_>]) {
+        if let (Self::Adaptive(evictor), [key, ..]) = (self, keys) {
+            evictor.prefetch_ghost(key.hash);
+        }
+    }
+
     /// For the entries that come in by a hold with this serial, if they enter a window.
     fn entrants(&self, budget: Option<&Budget>, serial: u16) -> Option<Entrants> {
         match (self, budget) {
@@ -120,6 +128,8 @@ impl<V: Value + ?Sized> Roster<V> {
         operation: O,
         (mut hold, mut context): (Hold<'_, V>, Context<'_, V>),
     ) -> Ran<O, O::Output> {
+        hold.prefetch_tally();
+        order.prefetch(operation.keys());
         let room = hold.room();
         if let Some(room) = &room
             && let Err(refusal) = ask(&operation, (&hold, order), &context, room)

@@ -20,6 +20,7 @@ use crate::shard::Dropped;
 use crate::shard::Garbage;
 use crate::shard::Turn;
 use crate::shard::Value;
+use crate::shard::prefetch_read;
 use crate::slot::Slot;
 use crate::sync::AtomicU32;
 use crate::sync::AtomicU64;
@@ -30,6 +31,12 @@ use crate::sync::Ordering;
 #[cfg(feature = "testing")]
 use crate::testing::Fault;
 use crate::topology::SlotBits;
+
+/// So many tickets come up before the one whose header is asked for, and its table.
+const TABLE_AHEAD: usize = 4;
+
+/// So many tickets come up before the one whose entry is asked for, which its table leads to.
+const ENTRY_AHEAD: usize = 2;
 
 /// For each slot that a census looks at so many entries enter the window before the next one: a
 /// look is a few hundredths of what they cost themselves.
@@ -106,15 +113,49 @@ impl Evictor {
         self.staleness().is_most() && is_more_than(main, STALE_MAIN_PERCENT, budget.bound())
     }
 
+    /// Asks for what the ghost reads about a hash.
+    #[inline]
+    pub(super) fn prefetch_ghost(&self, hash: u64) {
+        if let Some(line) = self.ghost.get().and_then(|ghost| ghost.line(hash)) {
+            prefetch_read(line);
+        }
+    }
+
     /// The oldest ticket, if it is the window that has to give way for an entry that enters there
-    /// at this cost.
-    fn due_ticket(&self, budget: &Budget, entering: u64) -> Option<Ticket> {
+    /// at this cost. Those that come up soon are prepared for.
+    fn due_ticket<V: Value + ?Sized>(
+        &self,
+        member: &Member<V>,
+        budget: &Budget,
+        entering: u64,
+    ) -> Option<Ticket> {
         let mut window = self.window.lock();
         let cost = window.cost();
         let main = budget.taken().saturating_sub(cost + entering);
         let is_full = is_more_than(cost + entering, WINDOW_PERCENT, budget.bound());
         let gives_way = main == 0 || is_full && !self.is_main_stale(budget, main);
-        if gives_way { window.pop() } else { None }
+        if !gives_way {
+            return None;
+        }
+        let ticket = window.pop();
+        let ahead = [TABLE_AHEAD, ENTRY_AHEAD].map(|others| window.after(others));
+        drop(window);
+        self.prefetch(member, ahead);
+        ticket
+    }
+
+    /// Asks for what is read when these tickets come up: the table of the first one, and what the
+    /// table of the second one leads to. Waits for no token, because it is no more than a guess.
+    fn prefetch<V: Value + ?Sized>(&self, member: &Member<V>, [table, entry]: [Option<Ticket>; 2]) {
+        if let Some(ticket) = table {
+            member.headers.prefetch(ticket.slot, ticket.hash);
+        }
+        if let Some(ticket) = entry {
+            self.prefetch_ghost(ticket.hash);
+            if let Some(shard) = member.headers.get(ticket.slot).try_lock_bare() {
+                shard.prefetch_decision(&ticket);
+            }
+        }
     }
 
     /// Counts the entries, of which `entered` have entered the window by now, and lets the ghost
@@ -175,7 +216,7 @@ impl<V: Value + ?Sized> Roster<V> {
         });
         // Freed after all locks: a value that is dropped may well write into this cache.
         Dropped::after(|dropped| {
-            let ticket = evictor.due_ticket(budget, entering);
+            let ticket = evictor.due_ticket(member, budget, entering);
             let found = ticket.is_some() || self.turn_hand((member, evictor), dropped);
             let last = || evictor.window.lock().pop();
             match ticket.or_else(|| if found { None } else { last() }) {

@@ -117,7 +117,7 @@ impl<V: Value + ?Sized> Roster<V> {
     ) -> Option<Bare<'r, V>> {
         // Before anything else, because the lines are a long way off.
         if let [key, ..] = keys {
-            member.headers.prefetch(key);
+            member.headers.prefetch(key.slot, key.hash);
         }
         if !self.plain || self.expect_open().is_err() {
             return None;
@@ -162,7 +162,7 @@ impl<V: Value + ?Sized> Roster<V> {
         (slot, patience): (Slot, Patience),
     ) -> Option<Hold<'r, V>> {
         if let [key, ..] = keys {
-            member.headers.prefetch(key);
+            member.headers.prefetch(key.slot, key.hash);
         }
         if self.plain || !self.serves_at_once() {
             return None;

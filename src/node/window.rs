@@ -26,7 +26,7 @@ impl<'k, V: Value + ?Sized> Visit<'k, V> {
     #[inline]
     pub(crate) fn new(member: &'k Member<V>, keys: &'k [Key<'k>]) -> Self {
         let visit = Self { member, keys };
-        visit.first_keys().for_each(|key| member.headers.prefetch(key));
+        visit.first_keys().for_each(|key| member.headers.prefetch(key.slot, key.hash));
         visit
     }
 

@@ -61,6 +61,17 @@ impl<V: Value + ?Sized> Shard<V> {
         if has_expired { Decided::Expired } else { Decided::Evicted }
     }
 
+    /// Asks for what [`decide`](Self::decide) will read: the entry that is probably meant, and the
+    /// counts.
+    pub(crate) fn prefetch_decision(&self, ticket: &Ticket) {
+        if let Some(table) = self.table_ref()
+            && let Some(entry) = table.entries.find(ticket.hash, |_| true)
+        {
+            entry.prefetch_head();
+        }
+        self.prefetch_tally();
+    }
+
     /// Whether the entry of a ticket is there, and waits for its turn.
     pub(crate) fn awaits(&self, ticket: &Ticket) -> bool {
         let awaits = |entry: &Entry<V>| entry.standing().awaits(ticket.serial);

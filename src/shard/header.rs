@@ -12,7 +12,6 @@ use std::ops::DerefMut;
 use std::ptr::NonNull;
 
 use crate::shard::Budget;
-use crate::shard::Key;
 use crate::shard::Room;
 use crate::shard::Shard;
 use crate::shard::Stats;
@@ -336,11 +335,11 @@ impl<V: Value + ?Sized> Headers<V> {
 }
 
 impl<V: Value + ?Sized> Headers<V> {
-    /// Asks for what an operation on this key will read first, before the token is taken.
+    /// Asks for what a look-up of this hash will read first, before the token is taken.
     #[inline]
-    pub(crate) fn prefetch(&self, key: &Key<'_>) {
-        prefetch_read(self.first.as_ptr().wrapping_add(key.slot.index()));
-        self.hints.prefetch(key);
+    pub(crate) fn prefetch(&self, slot: Slot, hash: u64) {
+        prefetch_read(self.first.as_ptr().wrapping_add(slot.index()));
+        self.hints.prefetch(slot, hash);
     }
 
     /// Notes where the table of a slot lies by now, for who prefetches.

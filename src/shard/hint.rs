@@ -1,6 +1,5 @@
 //! `Hints`: where the lines of the tables of a node lie, for who prefetches without the token.
 
-use crate::shard::Key;
 use crate::shard::Value;
 use crate::shard::header::zeroed_words;
 use crate::shard::prefetch_read;
@@ -25,17 +24,17 @@ const ADDRESS_BITS: u32 = usize::BITS - 8;
 pub(super) struct Hints(OnceLock<Box<[AtomicUsize]>>);
 
 impl Hints {
-    /// Asks for the lines that a look-up of this key reads first: the control bytes where the
+    /// Asks for the lines that a look-up of this hash reads first: the control bytes where the
     /// search begins, and the element that is probably meant.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "tables are found by the low bits of a hash"
     )]
-    pub(super) fn prefetch(&self, key: &Key<'_>) {
+    pub(super) fn prefetch(&self, slot: Slot, hash: u64) {
         let Some(controls) = self.0.get() else { return };
-        let control = controls[key.slot.index()].load(Ordering::Relaxed);
-        for address in lines_of(control, key.hash as usize) {
+        let control = controls[slot.index()].load(Ordering::Relaxed);
+        for address in lines_of(control, hash as usize) {
             prefetch_read(std::ptr::without_provenance::<u8>(address));
         }
     }

@@ -15,6 +15,7 @@ use crate::shard::KeyHasher;
 use crate::shard::Value;
 use crate::shard::expire::Expiry;
 use crate::shard::key::is_same_key;
+use crate::shard::prefetch_read;
 use crate::shard::tally::Tally;
 use crate::shard::tally::count_expired;
 use crate::slab::SlabAllocator;
@@ -281,6 +282,14 @@ impl<V: Value + ?Sized> Shard<V> {
         let replaced = self.insert(entry, key.hash, context.hasher);
         debug_assert!(replaced.is_none(), "the key was absent");
         self.tally().inserts += 1;
+    }
+
+    /// Asks for the counts that go up when an entry comes in or goes.
+    #[inline]
+    pub(crate) fn prefetch_tally(&self) {
+        if let Some(aside) = &self.aside {
+            prefetch_read(&raw const aside.tally);
+        }
     }
 
     /// Asks for the lines of the entry that is probably this key's, by its tag alone.

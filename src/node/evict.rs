@@ -33,10 +33,10 @@ use crate::testing::Fault;
 use crate::topology::SlotBits;
 
 /// So many tickets come up before the one whose header is asked for, and its table.
-const TABLE_AHEAD: usize = 4;
+const TABLE_AHEAD: usize = 6;
 
 /// So many tickets come up before the one whose entry is asked for, which its table leads to.
-const ENTRY_AHEAD: usize = 2;
+const ENTRY_AHEAD: usize = 3;
 
 /// For each slot that a census looks at so many entries enter the window before the next one: a
 /// look is a few hundredths of what they cost themselves.

@@ -20,8 +20,11 @@ const UPDATES_CARRIED: u64 = 1 << u16::BITS;
 /// The rarer counts of one shard in one node. They stay when its entries move on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) misses: u64,
+    // The counts of a full cache come first, in pairs that lie in one cache line wherever the
+    // allocator puts them.
     pub(crate) inserts: u64,
+    pub(crate) evicted: u64,
+    pub(crate) misses: u64,
     /// In steps of [`UPDATES_CARRIED`]; the shard has the rest.
     updates: u64,
     /// Entries that were removed; each is a unit.
@@ -31,7 +34,6 @@ pub(crate) struct Tally {
     /// Units that the header did not count: those of operations on several keys, after the first.
     pub(crate) extra: u64,
     pub(crate) expired: u64,
-    pub(crate) evicted: u64,
     pub(crate) cleared: u64,
     pub(crate) moved_in: u64,
     pub(crate) moved_out: u64,

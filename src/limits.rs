@@ -124,7 +124,8 @@ pub const MAKE_ROOM_TRIES: u32 = 64;
 /// refused that nothing can be evicted for. A value that is there may get twice as long.
 pub const CLOSURE_VALUE_BYTES: usize = 512;
 
-/// The most fingerprints of evicted keys that a node keeps, of two bytes each.
+/// The most fingerprints of keys that its window lost that a node keeps, of two bytes each; of main
+/// entries it keeps a seventh as many on top.
 pub const GHOST_FINGERPRINTS_MAX: usize = 1 << 28;
 
 /// How many ended moves the cluster remembers.

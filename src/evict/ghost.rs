@@ -1,4 +1,4 @@
-//! The ghost: fingerprints of the keys that were evicted from the window not long ago.
+//! The ghost: fingerprints of the keys that were evicted not long ago.
 
 use crate::limits::GHOST_FINGERPRINTS_MAX;
 use crate::sync::AtomicU64;
@@ -6,8 +6,8 @@ use crate::sync::AtomicUsize;
 use crate::sync::OnceLock;
 use crate::sync::Ordering;
 
-/// Words in a set, which is a cache line.
-const WORDS: usize = 8;
+/// Words of a set for what the window lost. With the one for main, a set is a cache line.
+const WORDS: usize = 7;
 
 /// Fingerprints in a word.
 const WAYS: usize = 4;
@@ -40,18 +40,32 @@ pub(crate) struct Ghost {
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Set([AtomicU64; WORDS]);
+struct Set {
+    window: [AtomicU64; WORDS],
+    /// As many as the first word of the window's, so that what is found in either was evicted
+    /// equally many evictions ago.
+    main: AtomicU64,
+}
+
+/// Where a key that comes back was evicted from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lost {
+    /// From the window; `just` if it is among the newest of its set.
+    FromWindow { just: bool },
+    /// From the main entries, just before.
+    FromMain,
+}
 
 impl Ghost {
-    /// Room for about so many fingerprints.
-    pub(crate) fn new(fingerprints: usize) -> Self {
+    /// Room for about so many fingerprints of what the window lost.
+    pub(super) fn new(fingerprints: usize) -> Self {
         let added = [const { OnceLock::new() }; DOUBLINGS_MAX];
         Self { first: empty_sets(sets_for(fingerprints)), added, doublings: AtomicUsize::new(0) }
     }
 
     /// Doubles until the room is about that for so many fingerprints: less than two thirds of it
     /// are too little. It does not shrink.
-    pub(crate) fn fit(&self, fingerprints: usize) {
+    pub(super) fn fit(&self, fingerprints: usize) {
         let wanted = sets_for(fingerprints);
         loop {
             let doublings = self.doublings.load(Ordering::Relaxed);
@@ -71,35 +85,32 @@ impl Ghost {
         self.place(hash).map(|(set, _)| std::ptr::from_ref(set).cast())
     }
 
-    /// Remembers a key by its hash; the oldest one of its set is forgotten.
+    /// Remembers a key that the window lost, by its hash; the oldest one of its set is forgotten.
     pub(crate) fn remember(&self, hash: u64) {
         let Some((set, mut carried)) = self.place(hash) else { return };
-        for word in &set.0 {
-            let held = word.load(Ordering::Relaxed);
-            word.store(held << BITS | carried, Ordering::Relaxed);
-            carried = held >> (u64::BITS - BITS);
+        for word in &set.window {
+            carried = push(word, carried);
             if carried == 0 {
                 return;
             }
         }
     }
 
-    /// Whether a key is remembered, or one with the same fingerprint; it is forgotten.
-    pub(crate) fn take(&self, hash: u64) -> bool {
-        let Some((set, fingerprint)) = self.place(hash) else { return false };
-        for word in &set.0 {
-            let held = word.load(Ordering::Relaxed);
-            for shift in (0..u64::BITS).step_by(BITS as usize) {
-                if held >> shift & 0xFFFF == fingerprint {
-                    // Those behind it in the word move up; the gap at its end is filled next.
-                    let newer = held & ((1 << shift) - 1);
-                    let older = held >> shift >> BITS << shift;
-                    word.store(older | newer, Ordering::Relaxed);
-                    return true;
-                }
-            }
+    /// Remembers a key that was a main entry.
+    pub(crate) fn remember_main(&self, hash: u64) {
+        if let Some((set, fingerprint)) = self.place(hash) {
+            push(&set.main, fingerprint);
         }
-        false
+    }
+
+    /// Where a key was evicted from that is remembered, or one with the same fingerprint; it is
+    /// forgotten.
+    pub(super) fn take(&self, hash: u64) -> Option<Lost> {
+        let (set, fingerprint) = self.place(hash)?;
+        if let Some(at) = set.window.iter().position(|word| take(word, fingerprint)) {
+            return Some(Lost::FromWindow { just: at == 0 });
+        }
+        take(&set.main, fingerprint).then_some(Lost::FromMain)
     }
 
     /// The set of a hash, and the fingerprint, which is not 0. Nothing where another thread has
@@ -134,28 +145,64 @@ fn empty_sets(count: usize) -> Box<[Set]> {
     std::iter::repeat_with(Set::default).take(count).collect()
 }
 
+/// Puts a fingerprint in front; the one that falls out at the end.
+fn push(word: &AtomicU64, fingerprint: u64) -> u64 {
+    let held = word.load(Ordering::Relaxed);
+    word.store(held << BITS | fingerprint, Ordering::Relaxed);
+    held >> (u64::BITS - BITS)
+}
+
+/// Takes a fingerprint out, if it is there.
+fn take(word: &AtomicU64, fingerprint: u64) -> bool {
+    let held = word.load(Ordering::Relaxed);
+    for shift in (0..u64::BITS).step_by(BITS as usize) {
+        if held >> shift & 0xFFFF == fingerprint {
+            // Those behind it in the word move up; the gap at its end is filled next.
+            let newer = held & ((1 << shift) - 1);
+            let older = held >> shift >> BITS << shift;
+            word.store(older | newer, Ordering::Relaxed);
+            return true;
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Fingerprints in a set of what the window lost.
+    const A_SET: usize = WORDS * WAYS;
 
     #[test]
     fn a_set_remembers_the_newest_and_each_once() {
         let ghost = Ghost::new(1);
         (1..=40).for_each(|hash| ghost.remember(hash));
-        let remembered = |ghost: &Ghost| (1..=40).filter(|&hash| ghost.take(hash)).count();
-        assert!(!ghost.take(8));
-        assert!(ghost.take(9));
-        assert_eq!(remembered(&ghost), 31);
-        assert_eq!(remembered(&ghost), 0);
+        let remembered = || (1..=40).filter(|&hash| ghost.take(hash).is_some()).count();
+        assert_eq!(ghost.take(12), None);
+        assert_eq!(ghost.take(13), Some(Lost::FromWindow { just: false }));
+        assert_eq!(ghost.take(40), Some(Lost::FromWindow { just: true }));
+        assert_eq!(remembered(), 26);
+        assert_eq!(remembered(), 0);
     }
 
     #[test]
     fn what_comes_fills_the_gap_that_a_taken_one_left() {
         let ghost = Ghost::new(1);
-        (1..=32).for_each(|hash| ghost.remember(hash));
-        assert!(ghost.take(30));
-        ghost.remember(33);
-        assert!((1..=33).filter(|&hash| hash != 30).all(|hash| ghost.take(hash)));
+        (1..=28).for_each(|hash| ghost.remember(hash));
+        assert!(ghost.take(26).is_some());
+        ghost.remember(29);
+        assert!((1..=29).filter(|&hash| hash != 26).all(|hash| ghost.take(hash).is_some()));
+    }
+
+    #[test]
+    fn what_main_lost_is_remembered_apart_and_not_for_long() {
+        let ghost = Ghost::new(1);
+        (1..=5).for_each(|hash| ghost.remember_main(hash));
+        (11..=38).for_each(|hash| ghost.remember(hash));
+        assert_eq!(ghost.take(1), None);
+        assert!((2..=5).all(|hash| ghost.take(hash) == Some(Lost::FromMain)));
+        assert!((11..=38).all(|hash| ghost.take(hash).is_some()));
     }
 
     /// Hashes in which every bit differs from one to the next.
@@ -169,7 +216,7 @@ mod tests {
     /// How many of so many keys are remembered, if one after the other is.
     fn remembered(ghost: &Ghost, count: u64) -> usize {
         hashes(count).for_each(|hash| ghost.remember(hash));
-        hashes(count).filter(|&hash| ghost.take(hash)).count()
+        hashes(count).filter(|&hash| ghost.take(hash).is_some()).count()
     }
 
     #[test]
@@ -189,18 +236,18 @@ mod tests {
 
     #[test]
     fn half_of_what_was_remembered_is_so_after_a_doubling() {
-        let ghost = Ghost::new(32 * 100);
+        let ghost = Ghost::new(A_SET * 100);
         hashes(1_000).for_each(|hash| ghost.remember(hash));
-        ghost.fit(32 * 200);
-        let kept = hashes(1_000).filter(|&hash| ghost.take(hash)).count();
+        ghost.fit(A_SET * 200);
+        let kept = hashes(1_000).filter(|&hash| ghost.take(hash).is_some()).count();
         assert!((400..600).contains(&kept), "{kept} of 1000");
     }
 
     #[test]
     fn a_ghost_that_is_large_enough_stays_as_it_is() {
         let sets = |made: usize, wanted: usize| {
-            let ghost = Ghost::new(32 * made);
-            ghost.fit(32 * wanted);
+            let ghost = Ghost::new(A_SET * made);
+            ghost.fit(A_SET * wanted);
             made << ghost.doublings.load(Ordering::Relaxed)
         };
         assert_eq!([1, 66, 100, 150].map(|wanted| sets(100, wanted)), [100; 4]);

@@ -2,18 +2,23 @@
 //!
 //! The adaptive policy:
 //!
-//! - New keys enter the *window*, a queue of [`WINDOW_PERCENT`] of the room. At its head an entry
-//!   that was hit since becomes a main entry where it stands; another one is evicted, and the
-//!   *ghost* remembers its hash.
+//! - New keys enter the *window*, a queue. At its head an entry that was hit since becomes a main
+//!   entry where it stands; another one is evicted, and the *ghost* remembers its hash.
 //! - *Main* entries stand in no queue, only in their shards, so that a whole shard changes hands in
 //!   constant time. A *hand* walks over the slots and takes a mark off each entry that it meets; it
 //!   evicts the first that has none.
 //! - A key that the ghost remembers becomes a main entry at once. So does every new one until
 //!   something is evicted for the first time, as far as main has room: what a loop needs.
-//! - When most of the marks that a hand meets are stale, as after a change of phase, entries that
-//!   were not hit since its last turn go at once, and before those of the window.
+//! - The window begins with [`WINDOW_PERCENT`] of the room. Its share grows by a step when a key
+//!   comes back that it has just lost, and shrinks by one when main has just lost it: so much would
+//!   a little more room have been worth on either side.
+//! - While only the window loses entries, nothing tells whether the main ones are still in use. So
+//!   for every [`WINDOW_STREAK`] of them a hand looks at one main entry, and if that was not hit
+//!   since the last look, the head of the window takes its place, hit or not.
 //!
-//! This is S3-FIFO (Yang and others, SOSP 2023) with a clock for its main queue.
+//! This is S3-FIFO (Yang and others, SOSP 2023) with a clock for its main queue and a window that
+//! learns its size as the two sides of ARC do (Megiddo and Modha, FAST 2003), but from what is lost
+//! at the margin alone.
 //!
 //! The policies of Redis keep no order at all: a few neighbouring entries are samples, and one of
 //! them goes by what a hit has left in its head, which is a tick of the node ([`Ticks`]) or a
@@ -24,8 +29,10 @@ mod frequency;
 mod ghost;
 mod hit;
 mod judge;
+mod past;
 mod policy;
-mod staleness;
+mod search;
+mod share;
 mod standing;
 mod ticks;
 mod window;
@@ -37,20 +44,22 @@ pub(crate) use frequency::Frequency;
 pub(crate) use ghost::Ghost;
 pub(crate) use hit::Hit;
 pub(crate) use judge::{By, Choice, Judge};
-pub(crate) use staleness::Staleness;
+pub(crate) use past::Past;
+pub(crate) use search::Search;
 pub(crate) use standing::{Entrance, Standing};
 pub(crate) use ticks::Ticks;
 pub(crate) use window::{Ticket, Window};
 
-/// The window's share of the room, in percent. Between 3 and 7 hit ratios differ by a tenth.
+/// The window's share of the room to begin with, in percent.
 pub(crate) const WINDOW_PERCENT: u64 = 5;
 
 /// Fingerprints of the ghost for every two entries that the room may have.
-pub(crate) const GHOSTS_FOR_TWO: u64 = 3;
+const GHOSTS_FOR_TWO: u64 = 3;
 
-/// Where stale entries go first, they do so while main takes more than this part of the room, in
-/// percent.
-pub(crate) const STALE_MAIN_PERCENT: u64 = 50;
+/// So many entries of the window are decided about in a row before a hand looks at a main entry.
+/// Main entries that are hit at least once in so many rounds of the window's losses through the
+/// room stay: those of loops up to about as many times as long as the room.
+pub(crate) const WINDOW_STREAK: u32 = 32;
 
 /// Whether `part` is more than so many hundredths of `whole`.
 pub(crate) fn is_more_than(part: u64, percent: u64, whole: u64) -> bool {

@@ -31,8 +31,9 @@ use crate::evict::Choice;
 #[non_exhaustive]
 pub enum Policy {
     /// Evicts what is not likely to be asked for, by how recently and how often it was: new entries
-    /// have to be hit in a small window to stay, and of the others those go that were not hit for
-    /// the longest time. Where the best order changes, it follows. Redis has nothing like it.
+    /// have to be hit in a window to stay, and of the others those go that were not hit for the
+    /// longest time. The window takes 1 to 60 % of the room, as what comes back tells. Where the
+    /// best order changes, it follows. Redis has nothing like it.
     #[default]
     Adaptive,
     /// Evicts nothing: what would make the node hold more than it may is refused with

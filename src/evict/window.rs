@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
+use crate::evict::WINDOW_STREAK;
 use crate::limits::TICKETS_UNSEARCHED;
 use crate::slot::Slot;
 
@@ -39,6 +40,8 @@ pub(crate) struct Window {
     /// How many tickets the last search left.
     left: usize,
     entered: u64,
+    /// How many tickets came up since it was a hand's turn.
+    streak: u32,
 }
 
 impl Window {
@@ -84,6 +87,22 @@ impl Window {
             // It was the last one of its search, and the newest.
             self.tickets.push_back(ticket);
         }
+    }
+
+    /// Counts one more time that it is the window that gives way. Whether a hand has to look at a
+    /// main entry first, because the last [`WINDOW_STREAK`] times it was as well.
+    pub(crate) fn ends_streak(&mut self) -> bool {
+        self.streak += 1;
+        let ends = self.streak > WINDOW_STREAK;
+        if ends {
+            self.streak = 0;
+        }
+        ends
+    }
+
+    /// Takes note that it is a hand's turn.
+    pub(crate) fn break_streak(&mut self) {
+        self.streak = 0;
     }
 
     /// The oldest ticket.

@@ -1,9 +1,8 @@
 //! Eviction by the adaptive policy: the window, the ghost and the hands of one node.
 
-use crate::evict::GHOSTS_FOR_TWO;
 use crate::evict::Ghost;
-use crate::evict::STALE_MAIN_PERCENT;
-use crate::evict::Staleness;
+use crate::evict::Past;
+use crate::evict::Search;
 use crate::evict::Ticket;
 use crate::evict::WINDOW_PERCENT;
 use crate::evict::Window;
@@ -11,6 +10,7 @@ use crate::evict::is_more_than;
 use crate::limits::EVICT_ROUNDS_MAX;
 use crate::node::Member;
 use crate::node::Roster;
+use crate::node::census::Census;
 use crate::node::hands::Hands;
 use crate::shard::Budget;
 use crate::shard::Context;
@@ -22,7 +22,6 @@ use crate::shard::Turn;
 use crate::shard::Value;
 use crate::shard::prefetch_read;
 use crate::slot::Slot;
-use crate::sync::AtomicU32;
 use crate::sync::AtomicU64;
 use crate::sync::CachePadded;
 use crate::sync::Mutex;
@@ -38,13 +37,6 @@ const TABLE_AHEAD: usize = 6;
 /// So many tickets come up before the one whose entry is asked for, which its table leads to.
 const ENTRY_AHEAD: usize = 3;
 
-/// For each slot that a census looks at so many entries enter the window before the next one: a
-/// look is a few hundredths of what they cost themselves.
-const ENTERING_FOR_SLOT: u64 = 8;
-
-/// However few slots there are, so many entries enter the window between two censuses.
-const CENSUS_ENTERING_MIN: u64 = 512;
-
 /// The order in which a node evicts: its window, its ghost and its hands.
 ///
 /// Its locks are never taken under a token.
@@ -53,7 +45,7 @@ pub(super) struct Evictor {
     window: CachePadded<Mutex<Window>>,
     /// Made when something is evicted for the first time, which is when it is known how many
     /// entries there are at the bound. Where weights are bounded, it grows with their number.
-    ghost: OnceLock<Ghost>,
+    past: OnceLock<Past>,
     /// When so many entries have entered the window, those that there are are counted again.
     /// Relaxed: whenever that is, it stands for itself.
     census_at: AtomicU64,
@@ -62,9 +54,17 @@ pub(super) struct Evictor {
     /// together as one would.
     last: CachePadded<Mutex<Slot>>,
     /// The slots in which a hand finds a table. Written under the slot's token.
-    occupied: SlotBits,
-    /// The bits of what the hand that turned last has found of the marks. Relaxed: a guess.
-    staleness: AtomicU32,
+    pub(super) occupied: SlotBits,
+}
+
+/// Who has to give way.
+enum Due {
+    /// The entry of the window's oldest ticket.
+    Oldest(Ticket),
+    /// A main entry.
+    Main,
+    /// A main entry, if it is stale; then the head of the window takes its place.
+    Stale,
 }
 
 impl Evictor {
@@ -72,12 +72,11 @@ impl Evictor {
     pub(super) fn new() -> Self {
         Self {
             window: CachePadded::default(),
-            ghost: OnceLock::new(),
+            past: OnceLock::new(),
             census_at: AtomicU64::new(u64::MAX),
             hands: Hands::all_at(Slot::MIN),
             last: CachePadded::new(Mutex::new(Slot::MIN)),
             occupied: SlotBits::new(),
-            staleness: AtomicU32::new(Staleness::default().bits()),
         }
     }
 
@@ -93,7 +92,7 @@ impl Evictor {
             let taken = budget.taken().saturating_add(budget.cost(0));
             !is_more_than(taken, 100 - WINDOW_PERCENT, budget.bound())
         };
-        self.ghost.get().is_some() || !has_room()
+        self.past.get().is_some() || !has_room()
     }
 
     /// The slot to which a hand goes that has seen one to its end.
@@ -104,44 +103,37 @@ impl Evictor {
         *last
     }
 
-    fn staleness(&self) -> Staleness {
-        Staleness::from_bits(self.staleness.load(Ordering::Relaxed))
-    }
-
-    /// Whether main has to give way: most of its marks are stale, and it is large enough.
-    fn is_main_stale(&self, budget: &Budget, main: u64) -> bool {
-        self.staleness().is_most() && is_more_than(main, STALE_MAIN_PERCENT, budget.bound())
-    }
-
     /// Asks for what the ghost reads about a hash.
     #[inline]
     pub(super) fn prefetch_ghost(&self, hash: u64) {
-        if let Some(line) = self.ghost.get().and_then(|ghost| ghost.line(hash)) {
+        if let Some(line) = self.past.get().and_then(|past| past.ghost.line(hash)) {
             prefetch_read(line);
         }
     }
 
-    /// The oldest ticket, if it is the window that has to give way for an entry that enters there
-    /// at this cost. Those that come up soon are prepared for.
-    fn due_ticket<V: Value + ?Sized>(
+    /// Who has to give way for an entry that enters the window at this cost. The tickets that come
+    /// up soon are prepared for.
+    fn due<V: Value + ?Sized>(
         &self,
         member: &Member<V>,
-        budget: &Budget,
+        (budget, past): (&Budget, &Past),
         entering: u64,
-    ) -> Option<Ticket> {
+    ) -> Due {
         let mut window = self.window.lock();
         let cost = window.cost();
         let main = budget.taken().saturating_sub(cost + entering);
-        let is_full = is_more_than(cost + entering, WINDOW_PERCENT, budget.bound());
-        let gives_way = main == 0 || is_full && !self.is_main_stale(budget, main);
-        if !gives_way {
-            return None;
+        if main > 0 && !past.share.is_exceeded(cost + entering, budget.bound()) {
+            window.break_streak();
+            return Due::Main;
         }
-        let ticket = window.pop();
+        if main > 0 && window.ends_streak() {
+            return Due::Stale;
+        }
+        let Some(oldest) = window.pop() else { return Due::Main };
         let ahead = [TABLE_AHEAD, ENTRY_AHEAD].map(|others| window.after(others));
         drop(window);
         self.prefetch(member, ahead);
-        ticket
+        Due::Oldest(oldest)
     }
 
     /// Asks for what is read when these tickets come up: the table of the first one, and what the
@@ -158,20 +150,29 @@ impl Evictor {
         }
     }
 
+    /// What is known of the keys that were evicted.
+    fn past<V: Value + ?Sized>(&self, member: &Member<V>, budget: &Budget) -> &Past {
+        self.past.get_or_init(|| {
+            let census = Census::take(member, (&self.occupied, budget));
+            self.census_at.store(census.entering, Ordering::Relaxed);
+            Past::new(census.entries)
+        })
+    }
+
     /// Counts the entries, of which `entered` have entered the window by now, and lets the ghost
     /// grow with them.
     #[cold]
     #[inline(never)]
-    fn fit_ghost<V: Value + ?Sized>(&self, member: &Member<V>, entered: u64) {
-        let (Some(ghost), Some(budget)) = (self.ghost.get(), member.headers.budget()) else {
+    fn fit_past<V: Value + ?Sized>(&self, member: &Member<V>, entered: u64) {
+        let (Some(past), Some(budget)) = (self.past.get(), member.headers.budget()) else {
             return;
         };
         // Until it is done, nobody else needs to count.
         if self.census_at.swap(u64::MAX, Ordering::Relaxed) == u64::MAX {
             return;
         }
-        let census = Census::take((member, self), budget);
-        ghost.fit(census.fingerprints());
+        let census = Census::take(member, (&self.occupied, budget));
+        past.fit(census.entries);
         let next = entered.saturating_add(census.entering);
         self.census_at.store(next, Ordering::Relaxed);
     }
@@ -181,7 +182,7 @@ impl<V: Value + ?Sized> Roster<V> {
     /// Makes room for an entry that has just come in, and gives it a ticket of the window; one that
     /// the ghost remembers becomes a main entry.
     pub(super) fn enter(&self, (member, evictor): (&Member<V>, &Evictor), ticket: Ticket) {
-        if evictor.ghost.get().is_some_and(|ghost| ghost.take(ticket.hash)) {
+        if evictor.past.get().is_some_and(|past| past.admits(ticket.hash)) {
             self.make_room(member, 0);
             member.headers.get(ticket.slot).lock().admit(&ticket);
             return;
@@ -197,7 +198,7 @@ impl<V: Value + ?Sized> Roster<V> {
             }
         }
         if entered >= evictor.census_at.load(Ordering::Relaxed) {
-            evictor.fit_ghost(member, entered);
+            evictor.fit_past(member, entered);
         }
     }
 
@@ -209,20 +210,30 @@ impl<V: Value + ?Sized> Roster<V> {
         (evictor, budget): (&Evictor, &Budget),
         entering: u64,
     ) -> bool {
-        let ghost = evictor.ghost.get_or_init(|| {
-            let census = Census::take((member, evictor), budget);
-            evictor.census_at.store(census.entering, Ordering::Relaxed);
-            Ghost::new(census.fingerprints())
-        });
+        let past = evictor.past(member, budget);
         // Freed after all locks: a value that is dropped may well write into this cache.
         Dropped::after(|dropped| {
-            let ticket = evictor.due_ticket(member, budget, entering);
-            let found = ticket.is_some() || self.turn_hand((member, evictor), dropped);
-            let last = || evictor.window.lock().pop();
-            match ticket.or_else(|| if found { None } else { last() }) {
-                Some(ticket) => self.decide(member, (ghost, &ticket), dropped),
-                None => return found,
-            }
+            let mut turn = |search| self.turn_hand((member, evictor), (search, past), dropped);
+            let oldest = || evictor.window.lock().pop();
+            let ticket = match evictor.due(member, (budget, past), entering) {
+                Due::Oldest(ticket) => ticket,
+                Due::Stale => {
+                    if turn(Search::Stale)
+                        && let Some(ticket) = oldest()
+                    {
+                        member.headers.get(ticket.slot).lock().admit(&ticket);
+                    }
+                    return true;
+                }
+                Due::Main => {
+                    if turn(Search::Unmarked) {
+                        return true;
+                    }
+                    let Some(ticket) = oldest() else { return false };
+                    ticket
+                }
+            };
+            self.decide(member, (&past.ghost, &ticket), dropped);
             true
         })
     }
@@ -257,31 +268,35 @@ impl<V: Value + ?Sized> Roster<V> {
         member.release(ticket.slot, hold);
     }
 
-    /// Lets a hand go on until an entry is gone; whether one is.
+    /// Lets a hand go on until an entry is gone, or the one that it is after stays; whether one is
+    /// gone.
     fn turn_hand(
         &self,
         (member, evictor): (&Member<V>, &Evictor),
+        (search, past): (Search, &Past),
         dropped: &mut Dropped<V>,
     ) -> bool {
         let mut hand = evictor.hands.take();
-        let mut staleness = evictor.staleness();
         let mut rounds = 0;
         while rounds <= EVICT_ROUNDS_MAX {
             let now = self.now();
             let mut context = Context::new(&now, &self.hasher, dropped);
-            let spares = rounds < EVICT_ROUNDS_MAX;
+            let search = if rounds < EVICT_ROUNDS_MAX { search } else { Search::Any };
             let mut hold = member.headers.get(*hand).lock();
-            let turned = hold.turn(&mut staleness, spares, &mut context);
+            let turned = hold.turn(search, &mut context);
             if turned == Turn::Empty {
                 // What comes in next makes a table, and notes it.
                 evictor.occupied.remove(*hand);
             }
             drop(hold);
             match turned {
-                Turn::Gone => {
-                    evictor.staleness.store(staleness.bits(), Ordering::Relaxed);
+                Turn::Gone(hash) => {
+                    if let Some(hash) = hash {
+                        past.ghost.remember_main(hash);
+                    }
                     return true;
                 }
+                Turn::Spared => return false,
                 Turn::More => {}
                 Turn::End | Turn::Empty => {
                     let next = evictor.next_slot();
@@ -291,34 +306,6 @@ impl<V: Value + ?Sized> Roster<V> {
             }
         }
         false
-    }
-}
-
-/// How many entries there are at the bound of a node.
-struct Census {
-    entries: u64,
-    /// When so many more have entered the window, it is time for another one.
-    entering: u64,
-}
-
-impl Census {
-    /// Takes the token of each slot that has entries, one at a time, unless the bound says it.
-    fn take<V: Value + ?Sized>((member, evictor): (&Member<V>, &Evictor), budget: &Budget) -> Self {
-        if budget.counts_entries() {
-            return Self { entries: budget.bound(), entering: u64::MAX };
-        }
-        let (mut entries, mut slots) = (0, 0);
-        for slot in evictor.occupied.from(0) {
-            entries += member.peek(slot, |shard| shard.len() as u64);
-            slots += 1;
-        }
-        Self { entries, entering: CENSUS_ENTERING_MIN.max(slots * ENTERING_FOR_SLOT) }
-    }
-
-    /// How many of them the ghost is to have.
-    fn fingerprints(&self) -> usize {
-        let fingerprints = self.entries.saturating_mul(GHOSTS_FOR_TWO) / 2;
-        usize::try_from(fingerprints).unwrap_or(usize::MAX)
     }
 }
 

@@ -4,6 +4,7 @@
 mod abort;
 mod bounded;
 mod bus;
+mod census;
 mod error;
 mod evict;
 mod execute;

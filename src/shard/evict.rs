@@ -1,7 +1,7 @@
 //! Eviction from one shard: what becomes of an entry whose ticket has come up, and of those that
 //! the hand meets.
 
-use crate::evict::Staleness;
+use crate::evict::Search;
 use crate::evict::Ticket;
 use crate::limits::EVICT_BUCKETS;
 use crate::shard::Context;
@@ -31,8 +31,10 @@ pub(crate) enum Decided {
 /// How far the hand got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// An entry is gone.
-    Gone,
+    /// An entry is gone; the hash of its key, if it was a main entry and had not expired.
+    Gone(Option<u64>),
+    /// The main entry that was asked about stays.
+    Spared,
     /// It has seen so many buckets as one hold may look at.
     More,
     /// It has come to the end of the table.
@@ -89,14 +91,8 @@ impl<V: Value + ?Sized> Shard<V> {
 
     /// Lets the hand go on over the buckets of this shard until an entry is gone, from where the
     /// last one that was here has stopped: so an entry meets hands in turns of equal length,
-    /// however many there are. It looks at [`EVICT_BUCKETS`] at most. Where it spares none, the
-    /// first one goes.
-    pub(crate) fn turn(
-        &mut self,
-        staleness: &mut Staleness,
-        spares: bool,
-        context: &mut Context<'_, V>,
-    ) -> Turn {
+    /// however many there are. It looks at [`EVICT_BUCKETS`] at most.
+    pub(crate) fn turn(&mut self, search: Search, context: &mut Context<'_, V>) -> Turn {
         if self.len() == 0 {
             self.clear(context.dropped);
             return Turn::Empty;
@@ -117,14 +113,25 @@ impl<V: Value + ?Sized> Shard<V> {
             let Ok(found) = table.entries.get_bucket_entry(bucket) else { continue };
             let entry = found.get();
             let has_expired = context.now.is_past(entry.deadline());
-            if spares && !has_expired && stays(entry, staleness) {
-                continue;
+            if !has_expired && search != Search::Any {
+                if waits(entry) {
+                    continue;
+                }
+                if stays(entry, search) {
+                    if search == Search::Stale {
+                        aside.hand = bucket + 1;
+                        return Turn::Spared;
+                    }
+                    continue;
+                }
             }
+            let is_main = !has_expired && !entry.standing().is_in_window();
+            let hash = is_main.then(|| context.hasher.hash(entry.key()));
             *weight -= entry.weight();
             context.dropped.push(Garbage::Entry(found.remove().0));
             aside.tally.lose(has_expired);
             aside.hand = bucket + 1;
-            return Turn::Gone;
+            return Turn::Gone(hash);
         }
         let has_more = end < buckets;
         aside.hand = if has_more { end } else { 0 };
@@ -156,23 +163,26 @@ impl<V: Value + ?Sized> Shard<V> {
     }
 }
 
-/// Whether the hand lets an entry pass, which costs it a mark.
-fn stays<V: Value + ?Sized>(entry: &Entry<V>, staleness: &mut Staleness) -> bool {
+/// Whether an entry is in the window, and no hand has met it there before.
+fn waits<V: Value + ?Sized>(entry: &Entry<V>) -> bool {
     let standing = entry.standing();
-    if standing.is_in_window()
-        && let Some(met) = standing.met_in_window()
-    {
+    let met = if standing.is_in_window() { standing.met_in_window() } else { None };
+    if let Some(met) = met {
         entry.set_standing(met);
-        return true;
     }
-    if standing.marks() == 0 {
-        return false;
+    met.is_some()
+}
+
+/// Whether the hand lets a main entry pass, which costs it a mark.
+fn stays<V: Value + ?Sized>(entry: &Entry<V>, search: Search) -> bool {
+    let standing = entry.standing();
+    let stays = match search {
+        Search::Unmarked => standing.marks() > 0,
+        Search::Stale => standing.is_fresh(),
+        Search::Any => false,
+    };
+    if stays {
+        entry.set_standing(standing.passed());
     }
-    let is_stale = !standing.is_fresh();
-    staleness.count(is_stale);
-    if is_stale && staleness.is_most() {
-        return false;
-    }
-    entry.set_standing(standing.passed());
-    true
+    stays
 }

@@ -9,6 +9,7 @@ mod bounds;
 mod calls;
 mod cases;
 mod drops;
+mod finds;
 mod hits;
 #[expect(dead_code, reason = "other tests use the rest")]
 #[path = "../support/mod.rs"]

@@ -1,16 +1,13 @@
-//! The ghost: fingerprints of the keys that were evicted from the window not long ago.
+//! The ghost: fingerprints of the keys that were evicted not long ago.
 
-/// Fingerprints in a set, which is a cache line of 64 bytes.
-const WAYS: usize = 32;
-
-/// Sets of fingerprints, each with the newest first. 0 is no fingerprint.
+/// Sets of so many fingerprints, each with the newest first. 0 is no fingerprint.
 #[derive(Debug)]
-pub struct Ghost(Vec<[u16; WAYS]>);
+pub struct Ghost<const WAYS: usize>(Vec<[u16; WAYS]>);
 
-impl Ghost {
-    /// Room for so many fingerprints, one set at least.
-    pub fn new(fingerprints: usize) -> Self {
-        Self(vec![[0; WAYS]; fingerprints.div_ceil(WAYS).max(1)])
+impl<const WAYS: usize> Ghost<WAYS> {
+    /// So many sets, one at least.
+    pub fn new(sets: usize) -> Self {
+        Self(vec![[0; WAYS]; sets.max(1)])
     }
 
     /// Remembers a key; the oldest one of its set is forgotten.
@@ -20,15 +17,14 @@ impl Ghost {
         set[0] = fingerprint;
     }
 
-    /// Whether a key is remembered, or one with the same fingerprint; it is forgotten.
-    pub fn take(&mut self, hash: u64) -> bool {
+    /// How many of its set came after a key that is remembered, or one with the same fingerprint;
+    /// it is forgotten.
+    pub fn take(&mut self, hash: u64) -> Option<usize> {
         let (set, fingerprint) = self.place(hash);
-        let Some(way) = set.iter().position(|&held| held == fingerprint) else {
-            return false;
-        };
+        let way = set.iter().position(|&held| held == fingerprint)?;
         set.copy_within(way + 1.., way);
         set[WAYS - 1] = 0;
-        true
+        Some(way)
     }
 
     fn place(&mut self, hash: u64) -> (&mut [u16; WAYS], u16) {
@@ -45,12 +41,12 @@ mod tests {
 
     #[test]
     fn a_set_remembers_the_newest_and_each_once() {
-        let mut ghost = Ghost::new(1);
+        let mut ghost = Ghost::<32>::new(0);
         (1..=40).for_each(|hash| ghost.remember(hash));
-        let remembered = |ghost: &mut Ghost| (1..=40).filter(|&hash| ghost.take(hash)).count();
-        assert!(!ghost.take(8));
-        assert!(ghost.take(9));
-        assert_eq!(remembered(&mut ghost), 31);
-        assert_eq!(remembered(&mut ghost), 0);
+        let mut remembered = || (1..=40).filter(|&hash| ghost.take(hash).is_some()).count();
+        assert_eq!(remembered(), 32);
+        assert_eq!(remembered(), 0);
+        (1..=40).for_each(|hash| ghost.remember(hash));
+        assert_eq!([8, 9, 40].map(|hash| ghost.take(hash)), [None, Some(31), Some(0)]);
     }
 }

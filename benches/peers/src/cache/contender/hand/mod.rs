@@ -8,14 +8,16 @@
 //!   is evicted for the first time, as far as main has room: what a loop needs.
 //!
 //! The mended design differs by two [`Rules`]: what is promoted takes its marks along but one, and
-//! when the marks of main are mostly stale, as after a change of phase, stale entries go at once
-//! and before those of the window.
+//! the window learns its size. It grows by a step for each key that comes back just after the
+//! window lost it, and shrinks by one for each that main has just lost. While only the window loses
+//! entries, the hand looks at a main entry now and then, and the head of the window replaces one
+//! that was not hit since the last look.
 //!
 //! One thread and no engine: what is measured here is the design alone.
 
 mod ghost;
+mod share;
 mod slots;
-mod stale;
 
 use std::collections::VecDeque;
 use std::mem;
@@ -24,8 +26,8 @@ use slotkeep::Slot;
 
 use crate::cache::contender::Cache;
 use crate::cache::contender::hand::ghost::Ghost;
+use crate::cache::contender::hand::share::Share;
 use crate::cache::contender::hand::slots::Slots;
-use crate::cache::contender::hand::stale::Staleness;
 use crate::cache::trace::Access;
 use crate::cache::trace::Room;
 use crate::cache::trace::Trace;
@@ -39,25 +41,32 @@ const MARKS_MAX: u8 = 3;
 /// Fingerprints of the ghost for every two entries of the room.
 const GHOSTS_FOR_TWO: usize = 3;
 
-/// Where the stale ones of main go first, they do so down to this percentage of the room.
-const STALE_MAIN_PERCENT: u64 = 50;
+/// Fingerprints in a set for what the window lost.
+const WINDOW_WAYS: usize = 28;
+
+/// Fingerprints in a set for what main lost; and so many of the newest that the window lost count
+/// as lost just now.
+const MAIN_WAYS: usize = 4;
+
+/// So often in a row the window gives way before the hand looks at a main entry.
+const WINDOW_STREAK: u32 = 32;
 
 /// What the two designs differ in.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// A promoted entry keeps all its marks but one: hits in the window count as those in main do.
     keeps_marks: bool,
-    /// When most marks that the hand meets are stale, it evicts stale entries in spite of them, and
-    /// the window grows as they go.
-    drops_stale: bool,
+    /// The window's share of the room follows what comes back, and the hand looks at main entries
+    /// though only the window gives way.
+    learns: bool,
 }
 
 impl Rules {
     /// Design A as it was found.
-    pub const PLAIN: Self = Self { keeps_marks: false, drops_stale: false };
+    pub const PLAIN: Self = Self { keeps_marks: false, learns: false };
 
     /// Design A with both weak spots mended.
-    pub const MENDED: Self = Self { keeps_marks: true, drops_stale: true };
+    pub const MENDED: Self = Self { keeps_marks: true, learns: true };
 }
 
 /// A cache of design A.
@@ -68,12 +77,15 @@ pub struct Hand {
     entries: Vec<Entry>,
     slots: Slots,
     window: VecDeque<u32>,
-    ghost: Ghost,
+    ghost: Ghost<WINDOW_WAYS>,
+    main_ghost: Ghost<MAIN_WAYS>,
+    share: Share,
+    /// How often the window gave way since main last did.
+    streak: u32,
     room: u64,
     window_weight: u64,
     main_weight: u64,
     has_evicted: bool,
-    staleness: Staleness,
 }
 
 /// What the header of an entry would hold.
@@ -99,17 +111,20 @@ impl Hand {
     pub fn new(rules: Rules, trace: &Trace, room: Room) -> Self {
         let (place, slot) = (Place::Absent, Slot::MIN);
         let absent = Entry { place, slot, weight: 0, marks: 0, is_fresh: false };
+        let sets = (room.entries * GHOSTS_FOR_TWO / 2).div_ceil(WINDOW_WAYS);
         Self {
             rules,
             entries: vec![absent; trace.distinct()],
             slots: Slots::new(),
             window: VecDeque::new(),
-            ghost: Ghost::new(room.entries * GHOSTS_FOR_TWO / 2),
+            ghost: Ghost::new(sets),
+            main_ghost: Ghost::new(sets),
+            share: Share::new(room.entries),
+            streak: 0,
             room: room.weight,
             window_weight: 0,
             main_weight: 0,
             has_evicted: false,
-            staleness: Staleness::default(),
         }
     }
 
@@ -121,7 +136,20 @@ impl Hand {
     fn entrance(&mut self, access: Access<'_>) -> Place {
         let is_filling = !self.has_evicted
             && (self.main_weight + access.weight) * 100 <= self.room * (100 - WINDOW_PERCENT);
-        if is_filling || self.ghost.take(hash(access.number)) { Place::Main } else { Place::Window }
+        if is_filling || self.comes_back(hash(access.number)) { Place::Main } else { Place::Window }
+    }
+
+    /// Whether the window has lost a key not long ago.
+    fn comes_back(&mut self, hash: u64) -> bool {
+        let lost = self.ghost.take(hash);
+        if self.rules.learns {
+            match lost {
+                Some(newer) if newer < MAIN_WAYS => self.share.grow(),
+                None if self.main_ghost.take(hash).is_some() => self.share.shrink(),
+                _ => {}
+            }
+        }
+        lost.is_some()
     }
 
     /// Makes room for an entry of such a weight, which will stand in `place`.
@@ -129,31 +157,27 @@ impl Hand {
         let entering = if place == Place::Window { weight } else { 0 };
         while self.window_weight + self.main_weight + weight > self.room {
             self.has_evicted = true;
-            let is_full = (self.window_weight + entering) * 100 > self.room * WINDOW_PERCENT;
-            if self.main_weight == 0 || is_full && !self.window.is_empty() && !self.is_main_stale()
-            {
-                self.pop_window();
-            } else {
+            let is_full = self.share.is_exceeded(self.window_weight + entering, self.room);
+            if self.main_weight > 0 && (!is_full || self.window.is_empty()) {
+                self.streak = 0;
                 self.turn_hand();
+            } else {
+                self.pop_window();
             }
         }
-    }
-
-    /// Whether main has to give way: most of its marks are stale, and it is large enough.
-    fn is_main_stale(&self) -> bool {
-        let is_large = self.main_weight * 100 > self.room * STALE_MAIN_PERCENT;
-        self.rules.drops_stale && is_large && self.staleness.prevails()
     }
 
     /// Decides about the entry at the head of the window.
     fn pop_window(&mut self) {
         let keeps_marks = self.rules.keeps_marks;
+        self.streak += 1;
+        let replaces = self.streak > WINDOW_STREAK && self.main_weight > 0 && self.drop_stale();
         let number = self.window.pop_front().expect("the window weighs something");
         let entry = self.entry(number);
         let weight = entry.weight;
-        if let Some(kept) = entry.marks.checked_sub(1) {
+        if replaces || entry.marks > 0 {
             entry.place = Place::Main;
-            entry.marks = if keeps_marks { kept } else { 0 };
+            entry.marks = if keeps_marks { entry.marks.saturating_sub(1) } else { 0 };
             self.main_weight += weight;
         } else {
             self.evict(number);
@@ -162,26 +186,49 @@ impl Hand {
         self.window_weight -= weight;
     }
 
+    /// Looks at the next main entry, and evicts it if it was not hit since the last look; whether
+    /// it does.
+    fn drop_stale(&mut self) -> bool {
+        if !self.rules.learns {
+            return false;
+        }
+        self.streak = 0;
+        let number = self.next_of_main();
+        let entry = self.entry(number);
+        let is_stale = !mem::take(&mut entry.is_fresh);
+        if is_stale {
+            self.evict_from_main(number);
+        } else {
+            entry.marks = entry.marks.saturating_sub(1);
+        }
+        is_stale
+    }
+
     /// Decides about the next main entry.
     fn turn_hand(&mut self) {
-        let number = self.slots.turn().expect("main weighs something");
-        let entry = &mut self.entries[number as usize];
-        if entry.place != Place::Main {
-            return;
+        let number = self.next_of_main();
+        let entry = self.entry(number);
+        entry.is_fresh = false;
+        match entry.marks.checked_sub(1) {
+            Some(fewer) => entry.marks = fewer,
+            None => self.evict_from_main(number),
         }
-        let Some(fewer) = entry.marks.checked_sub(1) else {
-            self.main_weight -= entry.weight;
-            self.evict(number);
-            return;
-        };
-        let is_stale = !mem::take(&mut entry.is_fresh);
-        self.staleness.count(is_stale);
-        if is_stale && self.rules.drops_stale && self.staleness.prevails() {
-            self.main_weight -= entry.weight;
-            self.evict(number);
-        } else {
-            entry.marks = fewer;
+    }
+
+    /// The main entry that the hand meets next.
+    fn next_of_main(&mut self) -> u32 {
+        loop {
+            let number = self.slots.turn().expect("main weighs something");
+            if self.entry(number).place == Place::Main {
+                return number;
+            }
         }
+    }
+
+    fn evict_from_main(&mut self, number: u32) {
+        self.main_weight -= self.entry(number).weight;
+        self.evict(number);
+        self.main_ghost.remember(hash(number));
     }
 
     fn evict(&mut self, number: u32) {

@@ -1,0 +1,75 @@
+//! `Past`: what is known of the keys that were evicted, and what follows from their coming back.
+
+use crate::evict::GHOSTS_FOR_TWO;
+use crate::evict::Ghost;
+use crate::evict::ghost::Lost;
+use crate::evict::share::Share;
+
+/// What a node learns from the keys that it has evicted.
+#[derive(Debug)]
+pub(crate) struct Past {
+    pub(crate) ghost: Ghost,
+    pub(crate) share: Share,
+}
+
+impl Past {
+    /// Of a node whose room is for about so many entries, and that has evicted nothing.
+    pub(crate) fn new(entries: u64) -> Self {
+        Self { ghost: Ghost::new(fingerprints(entries)), share: Share::new(entries) }
+    }
+
+    /// The room is for about so many entries by now.
+    pub(crate) fn fit(&self, entries: u64) {
+        self.ghost.fit(fingerprints(entries));
+        self.share.fit(entries);
+    }
+
+    /// Whether a key that comes in was evicted from the window not long ago, so that it becomes a
+    /// main entry. The window's share follows what comes back just after it was evicted.
+    pub(crate) fn admits(&self, hash: u64) -> bool {
+        match self.ghost.take(hash) {
+            Some(Lost::FromWindow { just }) => {
+                if just {
+                    self.share.grow();
+                }
+                true
+            }
+            Some(Lost::FromMain) => {
+                self.share.shrink();
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// How many fingerprints the ghost is to have for so many entries.
+fn fingerprints(entries: u64) -> usize {
+    usize::try_from(entries.saturating_mul(GHOSTS_FOR_TWO) / 2).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the window's share has grown, or shrunk, by the coming back of a key.
+    #[track_caller]
+    fn check(lose: impl Fn(&Ghost), admitted: bool, grown: i32) {
+        let past = Past::new(20);
+        let most = |past: &Past| (0..10_000).position(|cost| past.share.is_exceeded(cost, 10_000));
+        let before = most(&past);
+        lose(&past.ghost);
+        assert_eq!(past.admits(7), admitted);
+        assert_eq!(most(&past).cmp(&before) as i32, grown);
+        assert!(!past.admits(7));
+    }
+
+    #[test]
+    fn the_share_follows_what_comes_back_at_once_from_either_side() {
+        check(|_| {}, false, 0);
+        check(|ghost| ghost.remember(7), true, 1);
+        check(|ghost| ghost.remember_main(7), false, -1);
+        check(|ghost| (7..17).for_each(|hash| ghost.remember(hash)), true, 0);
+        check(|ghost| (7..17).for_each(|hash| ghost.remember_main(hash)), false, 0);
+    }
+}

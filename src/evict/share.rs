@@ -1,0 +1,100 @@
+//! `Share`: how much of the room the window may take.
+
+use crate::evict::WINDOW_PERCENT;
+use crate::sync::AtomicU64;
+use crate::sync::Ordering;
+
+/// The whole room, as shares count.
+const WHOLE: u64 = 1 << 32;
+
+/// The least that the window may take, in percent: enough to see a key come again at once.
+const LEAST_PERCENT: u64 = 1;
+
+/// The most, in percent. What a hand meets for the second time it takes for a main entry, and it
+/// comes round before an entry has passed the window if much more than half of all are in it.
+const MOST_PERCENT: u64 = 60;
+
+/// How far chance alone moves the share, as a part of the whole, while as many keys come back as
+/// there are entries: the length of a walk of that many steps.
+const WALK: u64 = WHOLE / 32;
+
+/// The share. It grows by a step for each key that a slightly larger window would have kept, and
+/// shrinks by one for each that slightly more main entries would have.
+///
+/// Relaxed, and read and written apart: a step may be lost. It is a guess anyway.
+#[derive(Debug)]
+pub(crate) struct Share {
+    part: AtomicU64,
+    step: AtomicU64,
+}
+
+impl Share {
+    /// The share to begin with, in a room for about so many entries.
+    pub(super) fn new(entries: u64) -> Self {
+        let part = AtomicU64::new(percent(WINDOW_PERCENT));
+        Self { part, step: AtomicU64::new(step(entries)) }
+    }
+
+    /// The room is for about so many entries by now.
+    pub(super) fn fit(&self, entries: u64) {
+        self.step.store(step(entries), Ordering::Relaxed);
+    }
+
+    /// The window should have been larger.
+    pub(super) fn grow(&self) {
+        let part = self.part.load(Ordering::Relaxed);
+        let more = part + self.step.load(Ordering::Relaxed);
+        self.part.store(more.min(percent(MOST_PERCENT)), Ordering::Relaxed);
+    }
+
+    /// There should have been more main entries.
+    pub(super) fn shrink(&self) {
+        let part = self.part.load(Ordering::Relaxed);
+        let less = part.saturating_sub(self.step.load(Ordering::Relaxed));
+        self.part.store(less.max(percent(LEAST_PERCENT)), Ordering::Relaxed);
+    }
+
+    /// Whether a window that takes so much takes more than its share of the room.
+    pub(crate) fn is_exceeded(&self, window: u64, room: u64) -> bool {
+        let part = self.part.load(Ordering::Relaxed);
+        u128::from(window) * u128::from(WHOLE) > u128::from(room) * u128::from(part)
+    }
+}
+
+/// A step in a room for about so many entries.
+fn step(entries: u64) -> u64 {
+    WALK / entries.max(1).isqrt()
+}
+
+const fn percent(percent: u64) -> u64 {
+    WHOLE / 100 * percent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most that the window may take of a million.
+    fn most(share: &Share) -> u64 {
+        (0..1_000_000).take_while(|&cost| !share.is_exceeded(cost, 1_000_000)).count() as u64
+    }
+
+    #[test]
+    fn a_share_goes_to_its_ends_and_back_and_no_further() {
+        let share = Share::new(100);
+        assert_eq!(most(&share).div_ceil(10_000), WINDOW_PERCENT);
+        (0..1_000).for_each(|_| share.grow());
+        assert_eq!(most(&share).div_ceil(10_000), MOST_PERCENT);
+        (0..1_000).for_each(|_| share.shrink());
+        assert_eq!(most(&share).div_ceil(10_000), LEAST_PERCENT);
+    }
+
+    #[test]
+    fn steps_are_as_small_as_their_walk_over_all_entries_is_short() {
+        for entries in [0, 1, 2, 1_000, 1 << 50] {
+            let step = step(entries);
+            assert!(step > 0, "{entries}");
+            assert!(step * entries.isqrt() <= WALK, "{entries}");
+        }
+    }
+}

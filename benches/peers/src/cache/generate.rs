@@ -5,7 +5,7 @@ use crate::cache::trace::Trace;
 use crate::random::Random;
 
 /// The generated traces, by name.
-const RECIPES: [(&str, Recipe); 7] = [
+const RECIPES: [(&str, Recipe); 9] = [
     ("zipf080", |scale, random, take| zipf(0.8, scale, random, take)),
     ("zipf099", |scale, random, take| zipf(0.99, scale, random, take)),
     ("zipf110", |scale, random, take| zipf(1.1, scale, random, take)),
@@ -13,6 +13,8 @@ const RECIPES: [(&str, Recipe); 7] = [
     ("genloop", repeat),
     ("drift", drift),
     ("phase", phase),
+    ("again", again),
+    ("loops", loops),
 ];
 
 /// Keys by number, one access after the other.
@@ -92,6 +94,29 @@ fn phase(scale: Scale, random: &mut Random, take: &mut dyn FnMut(usize)) {
     for at in 0..scale.accesses {
         let is_second = 2 * at >= scale.accesses;
         take(law.rank(random) + if is_second { keys } else { 0 });
+    }
+}
+
+/// Every key twice: once when it is new, and once more after up to a tenth of `scale.keys` new
+/// ones.
+fn again(scale: Scale, random: &mut Random, take: &mut dyn FnMut(usize)) {
+    let most = scale.keys / 10;
+    for newest in most..most + scale.accesses / 2 {
+        take(newest);
+        take(newest - random.below(most));
+    }
+}
+
+/// Three loops of different lengths, each for a few accesses in turn.
+fn loops(scale: Scale, random: &mut Random, take: &mut dyn FnMut(usize)) {
+    let lengths = [100, 25, 5].map(|part| scale.keys / part);
+    let mut taken = [0; 3];
+    for _ in 0..scale.accesses.div_ceil(25) {
+        let one = random.below(lengths.len());
+        for _ in 0..25 {
+            take(one * scale.keys + taken[one] % lengths[one]);
+            taken[one] += 1;
+        }
     }
 }
 

@@ -4,16 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use slotkeep::{Bound, Cache, Cluster, Compute, Error, Policy, SetOptions};
 
 use crate::OnDrop;
 use crate::Tested;
+use crate::support::WATCHDOG;
 use crate::support::weigh;
-
-/// How long a thread may hang before a test gives it up.
-const WATCHDOG: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_cache_holds_as_many_entries_as_it_may_and_never_more() -> Tested {
@@ -56,16 +53,9 @@ fn bytes_stay_below_their_bound_and_what_fits_is_not_refused() -> Tested {
     Ok(())
 }
 
-#[test]
-fn making_room_waits_for_no_slot_but_that_of_the_entry_that_goes() -> Tested {
-    let cache = Cache::<[u8]>::new(1_000);
-    // A twentieth of the room is the queue of new keys. Three of them go before those of one slot.
-    let old = (0..1_200).map(|number| format!("k:{number}"));
-    let next = (0..3).map(|number| format!("next:{number}"));
-    let later = (0..47).map(|number| format!("{{held}}:{number}"));
-    old.chain(next).chain(later).try_for_each(|key| cache.insert(key, b"v"))?;
+/// Runs something while another thread holds the slot of a key.
+fn holding<R>(cache: &Cache<[u8]>, key: &'static str, run: impl FnOnce() -> R) -> Result<R, Error> {
     let ((held, is_held), (release, is_released)) = (mpsc::channel(), mpsc::channel::<()>());
-    let (made_room, has_room) = mpsc::channel();
     let holder = cache.clone();
     let hold_until_released = move || {
         let hold = move |_: Option<&[u8]>| {
@@ -74,19 +64,49 @@ fn making_room_waits_for_no_slot_but_that_of_the_entry_that_goes() -> Tested {
             is_released.recv().ok();
             Compute::Keep
         };
-        holder.compute("{held}:0", hold).map(drop)
+        holder.compute(key, hold).map(drop)
     };
     let holder = thread::Builder::new().spawn(hold_until_released).expect("a thread");
     is_held.recv_timeout(WATCHDOG).expect("nobody else has the slot");
-    let writer = cache.clone();
-    let write = move || made_room.send(writer.insert("new", b"v")).ok();
-    thread::Builder::new().spawn(write).expect("a thread");
-    let written = has_room.recv_timeout(WATCHDOG);
+    let result = run();
     drop(release);
-    assert!(written.is_ok_and(|written| written.is_ok()), "it waits for a slot that is held");
+    holder.join().expect("nothing panics")?;
+    Ok(result)
+}
+
+/// Whether a write returns in time, and well.
+fn is_written(cache: &Cache<[u8]>, key: &'static str) -> bool {
+    let (done, is_done) = mpsc::channel();
+    let writer = cache.clone();
+    let write = move || done.send(writer.insert(key, b"v")).ok();
+    thread::Builder::new().spawn(write).expect("a thread");
+    is_done.recv_timeout(WATCHDOG).is_ok_and(|written| written.is_ok())
+}
+
+#[test]
+fn making_room_waits_for_no_slot_but_that_of_the_entry_that_goes() -> Tested {
+    let cache = Cache::<[u8]>::new(1_000);
+    // A twentieth of the room is the queue of new keys, to begin with. Three of them go before
+    // those of one slot.
+    let old = (0..1_200).map(|number| format!("k:{number}"));
+    let next = (0..3).map(|number| format!("next:{number}"));
+    let later = (0..47).map(|number| format!("{{held}}:{number}"));
+    old.chain(next).chain(later).try_for_each(|key| cache.insert(key, b"v"))?;
+    assert!(holding(&cache, "{held}:0", || is_written(&cache, "new"))?);
     assert_eq!(cache.get("next:0")?, None, "the oldest of the new keys went");
     assert!(cache.contains_key("next:1")? && cache.contains_key("new")?);
-    holder.join().expect("nothing panics")
+    Ok(())
+}
+
+#[test]
+fn the_first_eviction_counts_the_entries_without_waiting_for_any() -> Tested {
+    let weigh = |_: &[u8], _: &[u8]| 1;
+    let cache = Cache::builder().max_weight(1_000).weigher(weigh).build()?;
+    (1..1_000).try_for_each(|number| cache.insert(format!("k:{number}"), b"v"))?;
+    cache.insert("{held}", b"v")?;
+    assert!(holding(&cache, "{held}", || is_written(&cache, "new"))?);
+    assert_eq!((cache.len()?, cache.stats()?.evicted), (1_000, 1));
+    Ok(())
 }
 
 #[test]

@@ -13,7 +13,7 @@ use slotkeep::{
 pub type Tested = Result<(), Error>;
 
 /// How long a test may hang before its watchdog ends it.
-const WATCHDOG: Duration = Duration::from_secs(60);
+pub const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// The cluster that a test runs over, and what is going on in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

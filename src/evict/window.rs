@@ -73,7 +73,8 @@ impl Window {
         if self.tickets.is_empty() {
             self.is_searching = false;
             self.left = self.found.len() + LOOKED_UP;
-            mem::swap(&mut self.tickets, &mut self.found);
+            // What the empty queue took goes with it, so that there are not two as long as one was.
+            self.tickets = mem::take(&mut self.found);
         }
         taken_out
     }
@@ -89,8 +90,8 @@ impl Window {
         }
     }
 
-    /// Counts one more time that it is the window that gives way. Whether a hand has to look at a
-    /// main entry first, because the last [`WINDOW_STREAK`] times it was as well.
+    /// Counts one more time that it is the window's turn to give way. Whether a hand has to look at
+    /// a main entry first, because the last [`WINDOW_STREAK`] times it was as well.
     pub(crate) fn ends_streak(&mut self) -> bool {
         self.streak += 1;
         let ends = self.streak > WINDOW_STREAK;
@@ -107,7 +108,12 @@ impl Window {
 
     /// The oldest ticket.
     pub(crate) fn pop(&mut self) -> Option<Ticket> {
-        let ticket = self.found.pop_front().or_else(|| self.tickets.pop_front());
+        let queue = if self.found.is_empty() { &mut self.tickets } else { &mut self.found };
+        let ticket = queue.pop_front();
+        let enough = 2 * (queue.len() + TICKETS_UNSEARCHED);
+        if queue.capacity() > 2 * enough {
+            queue.shrink_to(enough);
+        }
         self.take_off(ticket)
     }
 
@@ -174,6 +180,17 @@ mod tests {
         let live: Vec<u64> = turns.into_iter().filter(|&hash| is_live(hash)).collect();
         assert!(live.into_iter().eq((0..pushed).step_by(7)));
         assert_eq!(window.cost(), 0);
+    }
+
+    #[test]
+    fn a_window_that_has_become_short_gives_its_memory_back() {
+        let mut window = Window::default();
+        let size = 100 * TICKETS_UNSEARCHED as u64;
+        (0..size).for_each(|hash| push(&mut window, hash, |_| true));
+        let capacity = |window: &Window| window.tickets.capacity() + window.found.capacity();
+        assert!(capacity(&window) >= len(&window));
+        while window.pop().is_some() {}
+        assert!(capacity(&window) <= 8 * TICKETS_UNSEARCHED, "{}", capacity(&window));
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl<'a, V: Value + ?Sized> Context<'a, V> {
     ///
     /// Takes the entry along, so that callers need not free it should this panic.
     #[inline]
-    pub(crate) fn entered(&mut self, entry: Entry<V>, hash: u64) -> Entry<V> {
+    pub(crate) fn let_in(&mut self, entry: Entry<V>, hash: u64) -> Entry<V> {
         if self.entrants.is_some() {
             return self.noted(entry, hash);
         }

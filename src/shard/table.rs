@@ -54,8 +54,12 @@ pub(crate) struct Table<V: Value + ?Sized> {
 pub(super) type Entries<V> = HashTable<Entry<V>, SlabAllocator>;
 
 /// What a shard needs that was used: its counts, a move that is open, entries with deadlines.
+// The counts of a full cache come first, in pairs that lie in one cache line each, wherever the
+// allocator puts a box.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Aside {
+    pub(super) tally: Tally,
     /// The move that is open here; 0 is none.
     move_id: u64,
     pub(super) expiry: Expiry,
@@ -63,7 +67,6 @@ pub(super) struct Aside {
     pub(super) cursor: usize,
     /// Where a hand that comes here goes on.
     pub(super) hand: usize,
-    pub(super) tally: Tally,
 }
 
 impl<V: Value + ?Sized> Table<V> {
@@ -201,7 +204,7 @@ impl<V: Value + ?Sized> Shard<V> {
                 entry.set_trace(hit_trace(present, context.hit));
                 entry
             }
-            None => context.entered(entry, hash),
+            None => context.let_in(entry, hash),
         };
         let replaced = self.insert(entry, hash, context.hasher);
         self.count_write(replaced.as_ref(), context.now);
@@ -278,7 +281,7 @@ impl<V: Value + ?Sized> Shard<V> {
     #[inline(never)]
     fn put_new(&mut self, key: &Key<'_>, value: V::Source<'_>, context: &mut Context<'_, V>) {
         let entry = Entry::new(key.bytes, value, Kept::until(NEVER));
-        let entry = context.entered(entry, key.hash);
+        let entry = context.let_in(entry, key.hash);
         let replaced = self.insert(entry, key.hash, context.hasher);
         debug_assert!(replaced.is_none(), "the key was absent");
         self.tally().inserts += 1;
@@ -374,7 +377,7 @@ impl<V: Value + ?Sized> Shard<V> {
         self.weight = 0;
         if let Some(aside) = &mut self.aside {
             let (move_id, tally) = (aside.move_id, aside.tally);
-            **aside = Aside { move_id, tally, ..Aside::default() };
+            **aside = Aside { tally, move_id, ..Aside::default() };
             self.drop_idle_aside();
         }
         count

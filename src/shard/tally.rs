@@ -19,9 +19,8 @@ const UPDATES_CARRIED: u64 = 1 << u16::BITS;
 
 /// The rarer counts of one shard in one node. They stay when its entries move on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Tally {
-    // The counts of a full cache come first, in pairs that lie in one cache line wherever the
-    // allocator puts them.
     pub(crate) inserts: u64,
     pub(crate) evicted: u64,
     pub(crate) misses: u64,

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use slotkeep::{Bound, Cache, Cluster, Compute, Error, Handle, Policy, SetOptions, slab_bytes};
 
 use crate::Tested;
+use crate::support::WATCHDOG;
 use crate::support::watched;
 
 /// foyer-rs/foyer#714, #1167: a capacity that was split between shards was lost in part, and keys
@@ -214,23 +216,27 @@ fn a_pass_sees_what_stays_once_while_others_come_and_are_evicted() -> Tested {
         Ok(seen)
     };
     let stop = AtomicBool::new(false);
-    let (passes, written) = thread::scope(|scope| {
-        let churn = scope.spawn(|| {
+    let (evicting, is_evicting) = mpsc::channel();
+    let passes = thread::scope(|scope| {
+        scope.spawn(|| {
             let options = SetOptions::new().expire_in(Duration::from_secs(3_600));
-            let mut number = 0;
-            while !stop.load(Ordering::Relaxed) {
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
                 let set = client.set_with(format!("comes:{number}"), b"v", &options);
                 assert!(set.expect("there is room").is_set());
-                number += 1;
+                if number == 100 {
+                    evicting.send(()).expect("the test waits");
+                }
             }
-            number
         });
+        let waited = is_evicting.recv_timeout(WATCHDOG);
         let passes: Vec<_> = (0..30).map(|_| pass()).collect();
         stop.store(true, Ordering::Relaxed);
-        (passes, churn.join().expect("no panic"))
+        waited.map(|()| passes)
     });
-    assert!(written > 100, "{written} came, too few to evict any");
-    for seen in passes {
+    for seen in passes.expect("a hundred writes are not much") {
         let seen = seen?;
         for number in 0..STAYING {
             let times = seen.get(format!("stays:{number}").as_bytes());

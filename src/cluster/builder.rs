@@ -139,10 +139,12 @@ impl<V: Value + ?Sized> Builder<V> {
     /// How much each node may hold; without bounds unless told. What happens at the bound is up to
     /// the [`policy`](Self::policy).
     ///
-    /// What is in a call at the moment may be beyond it; when no call is running, nothing is. Where
-    /// entries are evicted, nothing but one that is heavier than the whole bound is ever refused.
-    /// A value is dropped by the call that evicts it, which makes room for what that drop writes
-    /// here, too, unless writes are refused: a value must not write its like for ever.
+    /// What is in a call at the moment may be beyond it; when no call is running, nothing is,
+    /// unless a value panicked when it was dropped, or wrote here from [so
+    /// deep](crate::limits::EVICTING_PLACES_MAX) within others: then the next write makes the room.
+    /// Where entries are evicted, nothing but one that is heavier than the whole bound is ever
+    /// refused. A value is dropped by the call that evicts it, which makes room for what that drop
+    /// writes here, too, unless writes are refused: a value must not write its like for ever.
     ///
     /// Where writes are refused, these two are not, and may leave a node with more than its bound
     /// until something is removed: keys that an abort or a repair brings home, and those that a

@@ -7,8 +7,9 @@
 //! - *Main* entries stand in no queue, only in their shards, so that a whole shard changes hands in
 //!   constant time. A *hand* walks over the slots and takes a mark off each entry that it meets; it
 //!   evicts the first that has none.
-//! - A key that the ghost remembers becomes a main entry at once. So does every new one until
-//!   something is evicted for the first time, as far as main has room: what a loop needs.
+//! - A key that the window has lost, as the ghost remembers, becomes a main entry at once. So does
+//!   every new one until something is evicted for the first time, as far as main has room: what a
+//!   loop needs.
 //! - The window begins with [`WINDOW_PERCENT`] of the room. Its share grows by a step when a key
 //!   comes back that it has just lost, and shrinks by one when main has just lost it: so much would
 //!   a little more room have been worth on either side.

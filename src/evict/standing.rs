@@ -85,8 +85,8 @@ impl Standing {
         Self(self.0 & (MARKS_MAX | FRESH))
     }
 
-    /// What the hand leaves of an entry in the window. Nothing when it has met it before: its
-    /// ticket is late or lost, as after the slot has moved here.
+    /// What the hand leaves of an entry in the window. Nothing when it has met it before: the
+    /// window is large, or the ticket is lost, as after the whole slot was handed over.
     pub(crate) const fn met_in_window(self) -> Option<Self> {
         if self.0 & MET == 0 { Some(Self(self.0 | MET)) } else { None }
     }

@@ -180,7 +180,7 @@ impl Evictor {
 
 impl<V: Value + ?Sized> Roster<V> {
     /// Makes room for an entry that has just come in, and gives it a ticket of the window; one that
-    /// the ghost remembers becomes a main entry.
+    /// the window has lost not long ago becomes a main entry.
     pub(super) fn enter(&self, (member, evictor): (&Member<V>, &Evictor), ticket: Ticket) {
         if evictor.past.get().is_some_and(|past| past.admits(ticket.hash)) {
             self.make_room(member, 0);
@@ -213,7 +213,8 @@ impl<V: Value + ?Sized> Roster<V> {
         let past = evictor.past(member, budget);
         // Freed after all locks: a value that is dropped may well write into this cache.
         Dropped::after(|dropped| {
-            let mut turn = |search| self.turn_hand((member, evictor), (search, past), dropped);
+            let mut turn =
+                |search| self.turn_hand((member, evictor), (search, &past.ghost), dropped);
             let oldest = || evictor.window.lock().pop();
             let ticket = match evictor.due(member, (budget, past), entering) {
                 Due::Oldest(ticket) => ticket,
@@ -273,7 +274,7 @@ impl<V: Value + ?Sized> Roster<V> {
     fn turn_hand(
         &self,
         (member, evictor): (&Member<V>, &Evictor),
-        (search, past): (Search, &Past),
+        (search, ghost): (Search, &Ghost),
         dropped: &mut Dropped<V>,
     ) -> bool {
         let mut hand = evictor.hands.take();
@@ -292,7 +293,7 @@ impl<V: Value + ?Sized> Roster<V> {
             match turned {
                 Turn::Gone(hash) => {
                     if let Some(hash) = hash {
-                        past.ghost.remember_main(hash);
+                        ghost.remember_main(hash);
                     }
                     return true;
                 }

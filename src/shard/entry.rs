@@ -169,7 +169,8 @@ impl<V: Value + ?Sized> Entry<V> {
         Handle::new(Counted::clone(&self.counted))
     }
 
-    /// A second table's reference to the same entry, for a fault that a test plants.
+    /// A second table's reference to the same entry, for a fault that a test plants. Bytes that the
+    /// first of the two pins stay pinned.
     #[cfg(feature = "testing")]
     pub(crate) fn share(&self) -> Self {
         Self { counted: self.counted.clone() }

@@ -24,12 +24,11 @@ const THREADS: u64 = 2;
 /// A block is written by all threads before memory is looked at.
 const BLOCK: u64 = 10_000;
 
-/// So many blocks fill the cache and all that grows with it, if half of all are not more: how full
-/// the runs of the slab are settles slowly, with some thirty million entries that come and go.
+/// So many blocks fill the cache and all that grows with it, if a tenth of all are not more.
 const WARM_UP_BLOCKS: u64 = 12;
 
-/// How much more memory there may be at any time after the warm-up, in percent. And what the slab
-/// takes at once.
+/// How much more memory there may be at any time after the warm-up, in percent: how full the runs
+/// of the slab are settles slowly. And what the slab takes at once.
 const GROWTH_PERCENT: u64 = 8;
 const CHUNK_BYTES: u64 = 2 << 20;
 
@@ -99,13 +98,13 @@ fn a_cache_that_is_written_to_for_long_takes_no_more_memory() {
     let inserts = env::var("SLOTKEEP_SOAK_INSERTS");
     let inserts = inserts.map_or(INSERTS, |inserts| inserts.parse().expect("a number"));
     let blocks = inserts / BLOCK;
-    let warm_up = WARM_UP_BLOCKS.max(blocks / 2);
+    let warm_up = WARM_UP_BLOCKS.max(blocks / 10);
     let bound = BOUND * (inserts / INSERTS).clamp(1, 8);
     let cache = Cache::<[u8]>::builder().max_weight(bound).build().expect("a cache");
     let (mut warm, mut largest) = (Memory::default(), Memory::default());
     for block in 0..blocks {
         // Nothing but churn at the end, where what it leaves behind would pile up.
-        let is_churn = block % 2 == 1 || block > blocks * 3 / 4;
+        let is_churn = block % 2 == 1 || block > blocks * 2 / 5;
         let kind = if is_churn { Kind::Churn } else { Kind::Full };
         thread::scope(|scope| {
             for thread in 0..THREADS {

@@ -70,7 +70,7 @@ impl<V: Value + ?Sized> Roster<V> {
             };
         }
         // What came back may be more than the source may hold.
-        self.make_room(source, 0);
+        self.make_room(source, None);
         taken.map_err(|error| {
             let error = AdminError::SetSlot { slot: record.slot, error };
             self.moves.refused(id, error);

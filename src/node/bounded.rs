@@ -4,6 +4,7 @@ use crate::command::Operation;
 use crate::evict::Entrants;
 use crate::evict::Hit;
 use crate::evict::Policy;
+use crate::evict::Ticket;
 use crate::limits::CLOSURE_VALUE_BYTES;
 use crate::limits::MAKE_ROOM_TRIES;
 use crate::node::AdminError;
@@ -163,7 +164,7 @@ impl<V: Value + ?Sized> Roster<V> {
             // A closure that has run does not run again; the next one finds room.
             self.makes_room_for(member, refusal);
         }
-        self.make_room(member, 0);
+        self.make_room(member, None);
         Ok(output)
     }
 
@@ -230,12 +231,12 @@ impl<V: Value + ?Sized> Roster<V> {
         }
     }
 
-    /// Evicts entries until the node holds no more than it may. `entering` is what an entry takes
-    /// of that which enters the window and has no ticket yet.
+    /// Evicts entries until the node holds no more than it may. `entering` is the ticket of
+    /// an entry that enters the window, which is not yet in there.
     ///
     /// Takes one token at a time; called while the thread has none.
     #[inline]
-    pub(super) fn make_room(&self, member: &Member<V>, entering: u64) {
+    pub(super) fn make_room(&self, member: &Member<V>, entering: Option<&Ticket>) {
         let (Some(order), Some(budget)) = (&member.order, member.headers.budget()) else {
             return;
         };

@@ -111,18 +111,18 @@ impl Evictor {
         }
     }
 
-    /// Who has to give way for an entry that enters the window at this cost. The tickets that come
-    /// up soon are prepared for.
+    /// Who has to give way for an entry that enters the window. The tickets that come up soon are
+    /// prepared for.
     fn due<V: Value + ?Sized>(
         &self,
         member: &Member<V>,
         (budget, past): (&Budget, &Past),
-        entering: u64,
+        entering: Option<&Ticket>,
     ) -> Due {
         let mut window = self.window.lock();
-        let cost = window.cost();
-        let main = budget.taken().saturating_sub(cost + entering);
-        if main > 0 && !past.share.is_exceeded(cost + entering, budget.bound()) {
+        let cost = window.cost() + entering.map_or(0, |ticket| ticket.cost);
+        let main = budget.taken().saturating_sub(cost);
+        if main > 0 && !past.share.is_exceeded(cost, budget.bound()) {
             window.break_streak();
             return Due::Main;
         }
@@ -183,11 +183,11 @@ impl<V: Value + ?Sized> Roster<V> {
     /// the window has lost not long ago becomes a main entry.
     pub(super) fn enter(&self, (member, evictor): (&Member<V>, &Evictor), ticket: Ticket) {
         if evictor.past.get().is_some_and(|past| past.admits(ticket.hash)) {
-            self.make_room(member, 0);
+            self.make_room(member, None);
             member.headers.get(ticket.slot).lock().admit(&ticket);
             return;
         }
-        self.make_room(member, ticket.cost);
+        self.make_room(member, Some(&ticket));
         let mut window = evictor.window.lock();
         let (to_look_up, entered) = (window.push(ticket), window.entered());
         drop(window);
@@ -208,13 +208,14 @@ impl<V: Value + ?Sized> Roster<V> {
         &self,
         member: &Member<V>,
         (evictor, budget): (&Evictor, &Budget),
-        entering: u64,
+        entering: Option<&Ticket>,
     ) -> bool {
         let past = evictor.past(member, budget);
         // Freed after all locks: a value that is dropped may well write into this cache.
         Dropped::after(|dropped| {
-            let mut turn =
-                |search| self.turn_hand((member, evictor), (search, &past.ghost), dropped);
+            let mut turn = |search| {
+                self.turn_hand((member, evictor, entering), (search, &past.ghost), dropped)
+            };
             let oldest = || evictor.window.lock().pop();
             let ticket = match evictor.due(member, (budget, past), entering) {
                 Due::Oldest(ticket) => ticket,
@@ -270,10 +271,10 @@ impl<V: Value + ?Sized> Roster<V> {
     }
 
     /// Lets a hand go on until an entry is gone, or the one that it is after stays; whether one is
-    /// gone.
+    /// gone. The one that enters goes only when nothing else is left.
     fn turn_hand(
         &self,
-        (member, evictor): (&Member<V>, &Evictor),
+        (member, evictor, entering): (&Member<V>, &Evictor, Option<&Ticket>),
         (search, ghost): (Search, &Ghost),
         dropped: &mut Dropped<V>,
     ) -> bool {
@@ -284,7 +285,8 @@ impl<V: Value + ?Sized> Roster<V> {
             let mut context = Context::new(&now, &self.hasher, dropped);
             let search = if rounds < EVICT_ROUNDS_MAX { search } else { Search::Any };
             let mut hold = member.headers.get(*hand).lock();
-            let turned = hold.turn(search, &mut context);
+            let entering = entering.filter(|ticket| ticket.slot == *hand);
+            let turned = hold.turn(search, entering, &mut context);
             if turned == Turn::Empty {
                 // What comes in next makes a table, and notes it.
                 evictor.occupied.remove(*hand);

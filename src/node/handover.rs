@@ -113,7 +113,7 @@ impl<V: Value + ?Sized> Node<V> {
         })?;
         self.roster.broadcast(target, &[claim]);
         // What has come over may be more than the target may hold.
-        self.roster.make_room(peer, 0);
+        self.roster.make_room(peer, None);
         Ok(handed)
     }
 }
@@ -212,7 +212,7 @@ impl<V: Value + ?Sized> Roster<V> {
         };
         let stepped = self.with_room_at(sides.1, || self.on_marks(sides, slot, step));
         if stepped.is_ok() {
-            self.make_room(sides.1, 0);
+            self.make_room(sides.1, None);
         }
         stepped.or_else(|error| {
             if self.handovers.next(id) != Some(next) {

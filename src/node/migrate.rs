@@ -160,7 +160,7 @@ impl<V: Value + ?Sized> Node<V> {
             let peer = self.roster.known(peer);
             let send = || self.roster.on_marks((member, peer), slot, &run);
             let sent = self.roster.with_room_at(peer, send);
-            self.roster.make_room(peer, 0);
+            self.roster.make_room(peer, None);
             sent
         })?
     }
@@ -217,7 +217,7 @@ impl<V: CloneValue + ?Sized> Node<V> {
             };
             let copy = || self.roster.on_marks((member, peer), slot, copy_now);
             let copied = self.roster.with_room_at(peer, copy);
-            self.roster.make_room(peer, 0);
+            self.roster.make_room(peer, None);
             copied
         })?
     }

@@ -127,7 +127,7 @@ impl<V: Value + ?Sized> Roster<V> {
                 Way::Neither => self.judge_held((pull, attempt), operation, held),
             })
         });
-        self.make_room(self.known(pull.runs_at()), 0);
+        self.make_room(self.known(pull.runs_at()), None);
         pulled
     }
 

@@ -92,7 +92,12 @@ impl<V: Value + ?Sized> Shard<V> {
     /// Lets the hand go on over the buckets of this shard until an entry is gone, from where the
     /// last one that was here has stopped: so an entry meets hands in turns of equal length,
     /// however many there are. It looks at [`EVICT_BUCKETS`] at most.
-    pub(crate) fn turn(&mut self, search: Search, context: &mut Context<'_, V>) -> Turn {
+    pub(crate) fn turn(
+        &mut self,
+        search: Search,
+        entering: Option<&Ticket>,
+        context: &mut Context<'_, V>,
+    ) -> Turn {
         if self.len() == 0 {
             self.clear(context.dropped);
             return Turn::Empty;
@@ -114,7 +119,7 @@ impl<V: Value + ?Sized> Shard<V> {
             let entry = found.get();
             let has_expired = context.now.is_past(entry.deadline());
             if !has_expired && search != Search::Any {
-                if waits(entry) {
+                if waits(entry, entering) {
                     continue;
                 }
                 if stays(entry, search) {
@@ -163,9 +168,12 @@ impl<V: Value + ?Sized> Shard<V> {
     }
 }
 
-/// Whether an entry is in the window, and no hand has met it there before.
-fn waits<V: Value + ?Sized>(entry: &Entry<V>) -> bool {
+/// Whether an entry is in the window, and no hand has met it there before, or has just entered.
+fn waits<V: Value + ?Sized>(entry: &Entry<V>, entering: Option<&Ticket>) -> bool {
     let standing = entry.standing();
+    if entering.is_some_and(|ticket| standing.awaits(ticket.serial)) {
+        return true;
+    }
     let met = if standing.is_in_window() { standing.met_in_window() } else { None };
     if let Some(met) = met {
         entry.set_standing(met);

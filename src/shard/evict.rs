@@ -60,6 +60,7 @@ impl<V: Value + ?Sized> Shard<V> {
         *weight -= entry.weight();
         context.dropped.push(Garbage::Entry(found.remove().0));
         aside.tally.lose(has_expired);
+        self.fit(context.hasher);
         if has_expired { Decided::Expired } else { Decided::Evicted }
     }
 
@@ -140,7 +141,11 @@ impl<V: Value + ?Sized> Shard<V> {
         }
         let has_more = end < buckets;
         aside.hand = if has_more { end } else { 0 };
-        if has_more { Turn::More } else { Turn::End }
+        if has_more {
+            return Turn::More;
+        }
+        self.fit(context.hasher);
+        Turn::End
     }
 }
 

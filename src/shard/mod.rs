@@ -17,6 +17,7 @@ mod pinned;
 mod prefetch;
 mod room;
 mod sample;
+mod sizing;
 mod stats;
 mod table;
 mod tally;

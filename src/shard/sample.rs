@@ -83,6 +83,7 @@ impl<V: Value + ?Sized> Shard<V> {
         *weight -= found.get().weight();
         aside.tally.lose(context.now.is_past(found.get().deadline()));
         context.dropped.push(Garbage::Entry(found.remove().0));
+        self.fit(context.hasher);
         true
     }
 }

@@ -22,9 +22,6 @@ use crate::slab::SlabAllocator;
 use crate::time::NEVER;
 use crate::time::Now;
 
-/// So many entries are asked for ahead when a table grows: about what a core's own caches hold.
-const GROWTH_PREFETCHED: usize = 4_096;
-
 /// What the token of a slot guards: the keys, and how the node stands to the slot. The default, all
 /// zero bytes, is not owned, not open, empty, and owns no memory.
 pub(crate) struct Shard<V: Value + ?Sized> {
@@ -40,7 +37,7 @@ pub(crate) struct Shard<V: Value + ?Sized> {
     pub(crate) mark: u8,
     /// Whether this node owns the slot in its own view.
     pub(crate) owned: bool,
-    /// The table was made, came from another shard or grew, or a deadline came nearer,
+    /// The table was made, came from another shard, grew or shrank, or a deadline came nearer,
     /// since `take_news`.
     news: bool,
 }
@@ -73,15 +70,9 @@ impl<V: Value + ?Sized> Table<V> {
     /// Puts in an entry whose key is not here, and says whether the table grew for it, or was
     /// rehashed in place.
     fn add(&mut self, entry: Entry<V>, hash: u64, hasher: &KeyHasher) -> bool {
-        let hash_of = |other: &Entry<V>| hasher.hash(other.key());
-        let is_full = self.entries.len() == self.entries.capacity();
-        if is_full {
-            // All keys are hashed next. Asked for together they come faster than one by one.
-            self.entries.iter().take(GROWTH_PREFETCHED).for_each(Entry::prefetch);
-            self.entries.reserve(1, hash_of);
-        }
-        self.entries.insert_unique(hash, entry, hash_of);
-        is_full
+        let grew = self.make_room(hasher);
+        self.entries.insert_unique(hash, entry, |other| hasher.hash(other.key()));
+        grew
     }
 }
 
@@ -230,13 +221,9 @@ impl<V: Value + ?Sized> Shard<V> {
             self.weight -= present.weight();
             Some(mem::replace(present, entry))
         } else {
-            let grew = table.add(entry, hash, hasher);
-            if grew && let Some(aside) = &mut self.aside {
-                // Every entry may lie in another bucket, the number of buckets the same: a sweep
-                // that is half done starts over.
-                aside.expiry.restart();
+            if table.add(entry, hash, hasher) {
+                self.note_rehash();
             }
-            self.news |= grew;
             None
         };
         self.note_deadline(deadline);
@@ -305,6 +292,15 @@ impl<V: Value + ?Sized> Shard<V> {
         }
     }
 
+    /// Every entry may lie in another bucket, the number of buckets the same: a sweep that is half
+    /// done starts over.
+    pub(super) fn note_rehash(&mut self) {
+        if let Some(aside) = &mut self.aside {
+            aside.expiry.restart();
+        }
+        self.news = true;
+    }
+
     /// Tells the shard that one of its entries now expires at `deadline`.
     #[inline]
     pub(crate) fn note_deadline(&mut self, deadline: u64) {
@@ -313,8 +309,8 @@ impl<V: Value + ?Sized> Shard<V> {
         }
     }
 
-    /// Whether the table was made, came from another shard or grew, or a deadline came nearer,
-    /// since the last call.
+    /// Whether the table was made, came from another shard, grew or shrank, or a deadline came
+    /// nearer, since the last call.
     #[inline]
     pub(crate) fn take_news(&mut self) -> bool {
         mem::take(&mut self.news)

@@ -14,6 +14,7 @@ mod hits;
 #[expect(dead_code, reason = "other tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+mod tables;
 mod weights;
 
 use support::Tested;

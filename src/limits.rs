@@ -98,8 +98,8 @@ pub const BOUND_WEIGHT_MAX: u64 = 1 << 50;
 /// How many buckets one hold of an eviction looks at, in search of an entry that may go.
 pub const EVICT_BUCKETS: usize = 512;
 
-/// A table with more buckets is not made smaller when evictions have left it sparse: a third as
-/// many keys at most are hashed again in one hold.
+/// A table with more buckets is not halved when evictions have left it sparse, so that a hold
+/// hashes a third as many keys again at most. (One that grows hashes all, however many.)
 pub const SHRINK_BUCKETS_MAX: usize = 8192;
 
 /// How many threads of one node look for entries to evict without waiting for each other.

@@ -253,7 +253,9 @@ impl<V: Value + ?Sized> Roster<V> {
         }
         let now = self.now();
         let mut context = Context::new(&now, &self.hasher, dropped);
-        let decided = member.headers.get(ticket.slot).lock().decide(ticket, &mut context);
+        let mut hold = member.headers.get(ticket.slot).lock();
+        let decided = hold.decide(ticket, &mut context);
+        member.release(ticket.slot, hold);
         if decided == Decided::Evicted {
             ghost.remember(ticket.hash);
         }
@@ -291,7 +293,7 @@ impl<V: Value + ?Sized> Roster<V> {
                 // What comes in next makes a table, and notes it.
                 evictor.occupied.remove(*hand);
             }
-            drop(hold);
+            member.release(*hand, hold);
             match turned {
                 Turn::Gone(hash) => {
                     if let Some(hash) = hash {
@@ -331,6 +333,7 @@ mod tests {
     use crate::node::RosterOptions;
     use crate::node::bounded::Order;
     use crate::shard::Key;
+    use crate::shard::Shard;
     use crate::sync::Arc;
     use crate::topology::NodeId;
 
@@ -342,14 +345,19 @@ mod tests {
 
     /// A node that holds `{t}:0` to `{t}:7`, and no more than eight entries.
     fn full_of_eight() -> Full {
+        full_of(8)
+    }
+
+    /// A node that holds so many entries of one slot, and no more.
+    fn full_of(count: u64) -> Full {
         let options = RosterOptions::of_unit_tests();
-        let member = MemberOptions { bound: Some(Bound::Entries(8)), ..options.member };
+        let member = MemberOptions { bound: Some(Bound::Entries(count)), ..options.member };
         let roster = Arc::new(Roster::new(RosterOptions { member, ..options }));
         let node = roster.add_node().expect("room for one");
         let full = Full { roster, node };
         // From the first eviction on new keys take tickets.
         full.put("{t}:first");
-        (0..8).for_each(|number| full.put(&format!("{{t}}:{number}")));
+        (0..count).for_each(|number| full.put(&format!("{{t}}:{number}")));
         full
     }
 
@@ -497,5 +505,24 @@ mod tests {
         assert!(!full.is_there("{t}:a"));
         full.check_issues(1, |full| full.put("{t}:a"));
         full.check_issues(0, |full| full.put("{t}:a"));
+    }
+
+    #[test]
+    fn a_hint_is_renewed_when_an_eviction_has_halved_the_table() {
+        let full = full_of(200);
+        let slot = full.key("{t}").slot;
+        let bytes = || full.member().peek(slot, Shard::memory_bytes);
+        let before = bytes();
+        for number in 0..100_000 {
+            full.put(&format!("{{u}}:{number}"));
+            let has_news = full.member().headers.get(slot).lock().take_news();
+            assert!(!has_news, "{number} writes later");
+            if bytes() < before / 4 {
+                return;
+            }
+            // What is used stays, so that the table is not emptied.
+            full.put(&format!("{{t}}:{}", number % 20));
+        }
+        panic!("what nobody uses stays");
     }
 }

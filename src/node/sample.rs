@@ -15,6 +15,7 @@ use crate::shard::Context;
 use crate::shard::Dropped;
 use crate::shard::Samples;
 use crate::shard::Value;
+use crate::shard::Walk;
 use crate::slot::Slot;
 use crate::sync::AtomicU64;
 use crate::sync::CachePadded;
@@ -41,13 +42,13 @@ pub(super) struct Sampler {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: Slot,
-    bucket: usize,
+    walk: Walk,
 }
 
 impl Place {
     /// The first one of a slot.
-    const fn of(slot: Slot) -> Self {
-        Self { slot, bucket: 0 }
+    fn of(slot: Slot) -> Self {
+        Self { slot, walk: Walk::default() }
     }
 }
 
@@ -100,7 +101,9 @@ impl<V: Value + ?Sized> Roster<V> {
         Dropped::after(|dropped| {
             let now = self.now();
             let mut context = Context::new(&now, &self.hasher, dropped);
-            member.headers.get(slot).lock().evict(candidate, &mut context);
+            let mut hold = member.headers.get(slot).lock();
+            hold.evict(candidate, &mut context);
+            member.release(slot, hold);
         });
         true
     }
@@ -117,7 +120,8 @@ impl<V: Value + ?Sized> Roster<V> {
                 return true;
             }
             if !self.evict_sampled(member, sampler) {
-                return false;
+                // Others may have evicted what was to be found.
+                return budget.free() >= needed;
             }
         }
         false
@@ -138,8 +142,8 @@ impl<V: Value + ?Sized> Roster<V> {
             let slot = hand.slot;
             let more = slots.contains(slot) && {
                 let mut hold = member.headers.get(slot).lock();
-                let is_whole = hand.bucket == 0;
-                let more = hold.sample(&mut hand.bucket, &mut samples, &judge, &now);
+                let is_whole = hand.walk.is_at_start();
+                let more = hold.sample(&mut hand.walk, &mut samples, &judge, &now);
                 if is_whole && !more && samples.best.is_none() && judge.choice.spares_lasting {
                     // The round after this one need not look here again.
                     hold.forget_deadlines();

@@ -60,7 +60,7 @@ impl<V: Value + ?Sized> Shard<V> {
         *weight -= entry.weight();
         context.dropped.push(Garbage::Entry(found.remove().0));
         aside.tally.lose(has_expired);
-        self.fit(context.hasher);
+        self.halve_if_sparse(context.hasher);
         if has_expired { Decided::Expired } else { Decided::Evicted }
     }
 
@@ -105,7 +105,7 @@ impl<V: Value + ?Sized> Shard<V> {
         }
         let Some((table, weight, aside)) = self.parts() else { return Turn::Empty };
         let buckets = table.entries.num_buckets();
-        // The table may have become smaller meanwhile.
+        // A smaller table may have come here meanwhile.
         let start = if aside.hand <= buckets { aside.hand } else { 0 };
         let end = buckets.min(start + EVICT_BUCKETS);
         let mut ahead = start;
@@ -144,7 +144,7 @@ impl<V: Value + ?Sized> Shard<V> {
         if has_more {
             return Turn::More;
         }
-        self.fit(context.hasher);
+        self.halve_if_sparse(context.hasher);
         Turn::End
     }
 }

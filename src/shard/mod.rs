@@ -41,7 +41,7 @@ pub(crate) use kept::Kept;
 pub(crate) use key::{KEYS_INLINE, Key, KeyHasher, Keys};
 pub(crate) use prefetch::prefetch_read;
 pub(crate) use room::{Refusal, Room, Write, Writes};
-pub(crate) use sample::{Candidate, Samples};
+pub(crate) use sample::{Candidate, Samples, Walk};
 pub(crate) use table::Shard;
 pub(crate) use terms::Terms;
 pub(crate) use transfer::{Batch, Existing, Quota, Transfer, Travelled, drop_copies, transfer};

@@ -25,6 +25,21 @@ pub(crate) struct Candidate {
     address: usize,
 }
 
+/// How far a hand has come in a table.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Walk {
+    next: usize,
+    /// How many buckets there were.
+    of: usize,
+}
+
+impl Walk {
+    /// Whether nothing of the table was looked at.
+    pub(crate) fn is_at_start(&self) -> bool {
+        self.next == 0
+    }
+}
+
 /// Samples that are being taken, of one shard after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Samples {
@@ -35,28 +50,33 @@ pub(crate) struct Samples {
 }
 
 impl<V: Value + ?Sized> Shard<V> {
-    /// Takes samples of at most [`EVICT_BUCKETS`] buckets, of which `next` is the first; it becomes
-    /// the one behind them. Whether that is not the end of the table.
+    /// Takes samples of the next few buckets, at most [`EVICT_BUCKETS`]. Whether that is not the
+    /// end of the table.
     pub(crate) fn sample(
         &self,
-        next: &mut usize,
+        walk: &mut Walk,
         samples: &mut Samples,
         judge: &Judge,
         now: &Now<'_>,
     ) -> bool {
         let Some(table) = self.table_ref() else { return false };
         let buckets = table.entries.num_buckets();
-        let end = buckets.min(*next + EVICT_BUCKETS);
-        let mut ahead = *next;
-        while *next < end && samples.wanted > 0 {
-            while ahead < end.min(*next + BUCKETS_AHEAD) {
+        if buckets < walk.of {
+            // Entries from farther back may have come to where the hand was.
+            walk.next = 0;
+        }
+        walk.of = buckets;
+        let end = buckets.min(walk.next + EVICT_BUCKETS);
+        let mut ahead = walk.next;
+        while walk.next < end && samples.wanted > 0 {
+            while ahead < end.min(walk.next + BUCKETS_AHEAD) {
                 if let Some(entry) = table.entries.get_bucket(ahead) {
                     entry.prefetch_head();
                 }
                 ahead += 1;
             }
-            let bucket = *next;
-            *next += 1;
+            let bucket = walk.next;
+            walk.next += 1;
             let Some(entry) = table.entries.get_bucket(bucket) else { continue };
             let Some(rank) = judge.rank(samples.wanted, entry.trace(), entry.deadline()) else {
                 continue;
@@ -67,7 +87,7 @@ impl<V: Value + ?Sized> Shard<V> {
             let candidate = Candidate { rank, bucket, address: address_of(entry) };
             samples.best = samples.best.max(Some(candidate));
         }
-        *next < buckets
+        walk.next < buckets
     }
 
     /// Evicts a candidate, if it still lies where it was; whether it did.
@@ -83,7 +103,7 @@ impl<V: Value + ?Sized> Shard<V> {
         *weight -= found.get().weight();
         aside.tally.lose(context.now.is_past(found.get().deadline()));
         context.dropped.push(Garbage::Entry(found.remove().0));
-        self.fit(context.hasher);
+        self.halve_if_sparse(context.hasher);
         true
     }
 }

@@ -70,7 +70,7 @@ impl<V: Value + ?Sized> Table<V> {
     /// Puts in an entry whose key is not here, and says whether the table grew for it, or was
     /// rehashed in place.
     fn add(&mut self, entry: Entry<V>, hash: u64, hasher: &KeyHasher) -> bool {
-        let grew = self.make_room(hasher);
+        let grew = self.grow_if_full(hasher);
         self.entries.insert_unique(hash, entry, |other| hasher.hash(other.key()));
         grew
     }
@@ -292,8 +292,8 @@ impl<V: Value + ?Sized> Shard<V> {
         }
     }
 
-    /// Every entry may lie in another bucket, the number of buckets the same: a sweep that is half
-    /// done starts over.
+    /// Takes note that every entry may lie in another bucket, even where there are as many of them:
+    /// a sweep that is half done starts over, and who releases the token renews the hint.
     pub(super) fn note_rehash(&mut self) {
         if let Some(aside) = &mut self.aside {
             aside.expiry.restart();

@@ -56,13 +56,12 @@ fn a_slot_that_has_lost_most_of_its_entries_to_another_one_gives_its_table_back(
     {
         let node = Node::new(1_500, policy)?;
         node.insert("old", 0..1_500)?;
-        assert!(node.fits("old"), "{policy}: a table that is full");
         let mut next = 0;
         while node.len("old") > 150 || !node.fits("old") {
             node.insert("new", next..next + 100)?;
             node.read("old", 0..100)?;
             next += 100;
-            assert!(node.len("old") >= 20, "{policy}: a few entries in a large table");
+            assert!(node.len("old") >= 10, "{policy}: a few entries in a large table");
             assert!(next < 500_000, "{policy}: a table stays as large as it was");
         }
     }
@@ -80,7 +79,7 @@ fn so_does_a_slot_whose_entries_the_window_has_lost() -> Tested {
     node.read("main", 0..10_000)?;
     node.insert("next", 0..450)?;
     let left = node.len("flood");
-    assert!((10..100).contains(&left), "the window has lost most of them, and {left} are left");
+    assert!((10..80).contains(&left), "the window has lost most of them, and {left} are left");
     assert!(node.fits("flood"), "{left} entries in a large table");
     Ok(())
 }

@@ -32,6 +32,7 @@ mod hit;
 mod judge;
 mod past;
 mod policy;
+mod queue;
 mod search;
 mod share;
 mod standing;

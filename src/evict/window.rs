@@ -1,9 +1,9 @@
 //! The window: tickets of the entries that came in last, oldest first.
 
-use std::collections::VecDeque;
 use std::mem;
 
 use crate::evict::WINDOW_STREAK;
+use crate::evict::queue::Queue;
 use crate::limits::TICKETS_UNSEARCHED;
 use crate::slot::Slot;
 
@@ -31,9 +31,9 @@ const LOOKED_UP: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     /// Those that the search has yet to look up, or all if there is none under way; oldest first.
-    tickets: VecDeque<Ticket>,
+    tickets: Queue,
     /// Those that the search has found an entry of, all of them older; oldest first.
-    found: VecDeque<Ticket>,
+    found: Queue,
     // Invariant: the sum of what the tickets cost.
     cost: u64,
     is_searching: bool,
@@ -60,20 +60,19 @@ impl Window {
     pub(crate) fn push(&mut self, ticket: Ticket) -> [Option<Ticket>; LOOKED_UP] {
         self.cost = self.cost.saturating_add(ticket.cost);
         self.entered += 1;
-        self.tickets.push_back(ticket);
+        self.tickets.push(ticket);
         let unsearched = self.left.saturating_mul(2).saturating_add(TICKETS_UNSEARCHED);
         self.is_searching |= self.tickets.len() > unsearched;
         if !self.is_searching {
             return [None; LOOKED_UP];
         }
         let taken_out = std::array::from_fn(|_| {
-            let ticket = self.tickets.pop_front();
+            let ticket = self.tickets.pop();
             self.take_off(ticket)
         });
         if self.tickets.is_empty() {
             self.is_searching = false;
             self.left = self.found.len() + LOOKED_UP;
-            // What the empty queue took goes with it, so that there are not two as long as one was.
             self.tickets = mem::take(&mut self.found);
         }
         taken_out
@@ -83,10 +82,10 @@ impl Window {
     pub(crate) fn keep(&mut self, ticket: Ticket) {
         self.cost = self.cost.saturating_add(ticket.cost);
         if self.is_searching {
-            self.found.push_back(ticket);
+            self.found.push(ticket);
         } else {
             // It was the last one of its search, and the newest.
-            self.tickets.push_back(ticket);
+            self.tickets.push(ticket);
         }
     }
 
@@ -109,11 +108,7 @@ impl Window {
     /// The oldest ticket.
     pub(crate) fn pop(&mut self) -> Option<Ticket> {
         let queue = if self.found.is_empty() { &mut self.tickets } else { &mut self.found };
-        let ticket = queue.pop_front();
-        let enough = 2 * (queue.len() + TICKETS_UNSEARCHED);
-        if queue.capacity() > 2 * enough {
-            queue.shrink_to(enough);
-        }
+        let ticket = queue.pop();
         self.take_off(ticket)
     }
 
@@ -144,6 +139,10 @@ mod tests {
                 window.keep(looked_up);
             }
         }
+    }
+
+    fn all(queue: &Queue) -> impl Iterator<Item = Ticket> {
+        (0..queue.len()).filter_map(|others| queue.get(others).copied())
     }
 
     fn len(window: &Window) -> usize {
@@ -183,23 +182,12 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_has_become_short_gives_its_memory_back() {
-        let mut window = Window::default();
-        let size = 100 * TICKETS_UNSEARCHED as u64;
-        (0..size).for_each(|hash| push(&mut window, hash, |_| true));
-        let capacity = |window: &Window| window.tickets.capacity() + window.found.capacity();
-        assert!(capacity(&window) >= len(&window));
-        while window.pop().is_some() {}
-        assert!(capacity(&window) <= 8 * TICKETS_UNSEARCHED, "{}", capacity(&window));
-    }
-
-    #[test]
     fn who_looks_ahead_sees_the_tickets_in_their_turns() {
         let mut window = Window::default();
         for hash in 0..20 * TICKETS_UNSEARCHED as u64 {
             push(&mut window, hash, |hash| hash.is_multiple_of(3));
             let seen = (0..=len(&window)).map_while(|others| window.after(others));
-            let turns = window.found.iter().chain(&window.tickets).copied();
+            let turns = [&window.found, &window.tickets].into_iter().flat_map(all);
             assert!(seen.eq(turns), "after {hash}");
         }
         let next = window.after(1);

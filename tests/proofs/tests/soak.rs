@@ -27,9 +27,9 @@ const BLOCK: u64 = 10_000;
 /// So many blocks fill the cache and all that grows with it, if a tenth of all are not more.
 const WARM_UP_BLOCKS: u64 = 12;
 
-/// How much more memory there may be at any time after the warm-up, in percent: how full the runs
-/// of the slab are settles slowly. And what the slab takes at once.
-const GROWTH_PERCENT: u64 = 8;
+/// How much more memory there may be at any time after the warm-up, in percent: how many entries
+/// there are of each size goes up and down. And what the slab takes at once.
+const GROWTH_PERCENT: u64 = 4;
 const CHUNK_BYTES: u64 = 2 << 20;
 
 /// The memory of the process, in bytes.

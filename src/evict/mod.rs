@@ -10,6 +10,10 @@
 //! - A key that the window has lost, as the ghost remembers, becomes a main entry at once. So does
 //!   every new one until something is evicted for the first time, as far as main has room: what a
 //!   loop needs.
+//! - Not so in a [`Drought`], while the window loses one entry after the other and finds none to
+//!   keep, as in a loop: what comes back then is worth no more than what would have to go for it.
+//!   It becomes a main entry only where the window gives way for it, or where one of the next
+//!   [`RETURN_LOOKS`] main entries has no mark.
 //! - The window begins with [`WINDOW_PERCENT`] of the room. Its share grows by a step when a key
 //!   comes back that it has just lost, and shrinks by one when main has just lost it: so much would
 //!   a little more room have been worth on either side.
@@ -25,6 +29,7 @@
 //! them goes by what a hit has left in its head, which is a tick of the node ([`Ticks`]) or a
 //! counter ([`Frequency`]), or by its deadline.
 
+mod drought;
 mod entrants;
 mod frequency;
 mod ghost;
@@ -41,6 +46,7 @@ mod window;
 
 pub use policy::{Policy, UnknownPolicy};
 
+pub(crate) use drought::Drought;
 pub(crate) use entrants::Entrants;
 pub(crate) use frequency::Frequency;
 pub(crate) use ghost::Ghost;
@@ -62,6 +68,9 @@ const GHOSTS_FOR_TWO: u64 = 3;
 /// Main entries that are hit at least once in so many rounds of the window's losses through the
 /// room stay: those of loops up to about as many times as long as the room.
 pub(crate) const WINDOW_STREAK: u32 = 32;
+
+/// So many main entries are looked at in a drought for one that has no mark, when a key comes back.
+pub(crate) const RETURN_LOOKS: u32 = 2;
 
 /// Whether `part` is more than so many hundredths of `whole`.
 pub(crate) fn is_more_than(part: u64, percent: u64, whole: u64) -> bool {

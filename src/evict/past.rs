@@ -24,23 +24,38 @@ impl Past {
         self.share.fit(entries);
     }
 
-    /// Whether a key that comes in was evicted from the window not long ago, so that it becomes a
-    /// main entry. The window's share follows what comes back just after it was evicted.
-    pub(crate) fn admits(&self, hash: u64) -> bool {
-        match self.ghost.take(hash) {
-            Some(Lost::FromWindow { just }) => {
+    /// What is known of a key that comes in, if the window has lost it not long ago. The window's
+    /// share follows what comes back just after it was evicted.
+    pub(crate) fn recall(&self, hash: u64) -> Option<Returned> {
+        match self.ghost.take(hash)? {
+            Lost::FromWindow { just } => {
                 if just {
                     self.share.grow();
                 }
-                true
+                Some(Returned { just })
             }
-            Some(Lost::FromMain) => {
+            Lost::FromMain => {
                 self.share.shrink();
-                false
+                None
             }
-            None => false,
         }
     }
+
+    /// The key is worth no more than the main entries that would have to make room for it: that it
+    /// came back speaks for more of them as much as for a larger window. A little more, because
+    /// the window keeps nothing: else its share would stay whatever it was when the drought began.
+    pub(crate) fn turn_down(&self, returned: Returned) {
+        if returned.just {
+            self.share.shrink();
+        }
+        self.share.shrink_a_little();
+    }
+}
+
+/// A key that has come back, which the window had lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Returned {
+    just: bool,
 }
 
 /// How many fingerprints the ghost is to have for so many entries.
@@ -59,9 +74,14 @@ mod tests {
         let most = |past: &Past| (0..10_000).position(|cost| past.share.is_exceeded(cost, 10_000));
         let before = most(&past);
         lose(&past.ghost);
-        assert_eq!(past.admits(7), admitted);
+        let returned = past.recall(7);
+        assert_eq!(returned.is_some(), admitted);
         assert_eq!(most(&past).cmp(&before) as i32, grown);
-        assert!(!past.admits(7));
+        assert_eq!(past.recall(7), None);
+        if let Some(returned) = returned {
+            past.turn_down(returned);
+            assert!(most(&past) < before, "its growth is taken back, and a little more");
+        }
     }
 
     #[test]

@@ -7,6 +7,15 @@ pub(crate) enum Search {
     Unmarked,
     /// The next main entry, if it was not hit since a hand met it.
     Stale,
+    /// The next main entry, if it has no mark.
+    Weak,
     /// The next entry.
     Any,
+}
+
+impl Search {
+    /// Whether the hand stops at the next main entry, also when that stays.
+    pub(crate) fn is_of_one(self) -> bool {
+        matches!(self, Self::Stale | Self::Weak)
+    }
 }

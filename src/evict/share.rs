@@ -18,6 +18,9 @@ const MOST_PERCENT: u64 = 60;
 /// there are entries: the length of a walk of that many steps.
 const WALK: u64 = WHOLE / 32;
 
+/// So many little steps are one.
+const LITTLE: u64 = 4;
+
 /// The share. It grows by a step for each key that a slightly larger window would have kept, and
 /// shrinks by one for each that slightly more main entries would have.
 ///
@@ -49,8 +52,16 @@ impl Share {
 
     /// There should have been more main entries.
     pub(super) fn shrink(&self) {
-        let part = self.part.load(Ordering::Relaxed);
-        let less = part.saturating_sub(self.step.load(Ordering::Relaxed));
+        self.shrink_by(self.step.load(Ordering::Relaxed));
+    }
+
+    /// There may well be more main entries.
+    pub(super) fn shrink_a_little(&self) {
+        self.shrink_by(self.step.load(Ordering::Relaxed) / LITTLE);
+    }
+
+    fn shrink_by(&self, step: u64) {
+        let less = self.part.load(Ordering::Relaxed).saturating_sub(step);
         self.part.store(less.max(percent(LEAST_PERCENT)), Ordering::Relaxed);
     }
 
@@ -87,13 +98,17 @@ mod tests {
         assert_eq!(most(&share), MOST_PERCENT * 10_000);
         (0..1_000).for_each(|_| share.shrink());
         assert_eq!(most(&share), LEAST_PERCENT * 10_000);
+        share.grow();
+        assert!(most(&share) > LEAST_PERCENT * 10_000);
+        (0..LITTLE).for_each(|_| share.shrink_a_little());
+        assert_eq!(most(&share), LEAST_PERCENT * 10_000);
     }
 
     #[test]
     fn steps_are_as_small_as_their_walk_over_all_entries_is_short() {
         for entries in [0, 1, 2, 1_000, 1 << 50] {
             let step = step(entries);
-            assert!(step > 0, "{entries}");
+            assert!(step >= LITTLE, "{entries}");
             assert!(step * entries.isqrt() <= WALK, "{entries}");
         }
     }

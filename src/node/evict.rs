@@ -1,7 +1,9 @@
 //! Eviction by the adaptive policy: the window, the ghost and the hands of one node.
 
+use crate::evict::Drought;
 use crate::evict::Ghost;
 use crate::evict::Past;
+use crate::evict::RETURN_LOOKS;
 use crate::evict::Search;
 use crate::evict::Ticket;
 use crate::evict::WINDOW_PERCENT;
@@ -43,6 +45,7 @@ const ENTRY_AHEAD: usize = 3;
 #[derive(Debug)]
 pub(super) struct Evictor {
     window: CachePadded<Mutex<Window>>,
+    drought: CachePadded<Drought>,
     /// Made when something is evicted for the first time, which is when it is known how many
     /// entries there are at the bound. Where weights are bounded, it grows with their number.
     past: OnceLock<Past>,
@@ -72,6 +75,7 @@ impl Evictor {
     pub(super) fn new() -> Self {
         Self {
             window: CachePadded::default(),
+            drought: CachePadded::default(),
             past: OnceLock::new(),
             census_at: AtomicU64::new(u64::MAX),
             hands: Hands::all_at(Slot::MIN),
@@ -182,7 +186,7 @@ impl<V: Value + ?Sized> Roster<V> {
     /// Makes room for an entry that has just come in, and gives it a ticket of the window; one that
     /// the window has lost not long ago becomes a main entry.
     pub(super) fn enter(&self, (member, evictor): (&Member<V>, &Evictor), ticket: Ticket) {
-        if evictor.past.get().is_some_and(|past| past.admits(ticket.hash)) {
+        if self.is_welcome((member, evictor), &ticket) {
             self.make_room(member, None);
             member.headers.get(ticket.slot).lock().admit(&ticket);
             return;
@@ -200,6 +204,30 @@ impl<V: Value + ?Sized> Roster<V> {
         if entered >= evictor.census_at.load(Ordering::Relaxed) {
             evictor.fit_past(member, entered);
         }
+    }
+
+    /// Whether what comes in becomes a main entry: it comes back, and it is not a drought, or there
+    /// is room, or the window gives way for it, or a main entry that nobody uses.
+    fn is_welcome(&self, (member, evictor): (&Member<V>, &Evictor), ticket: &Ticket) -> bool {
+        let Some(past) = evictor.past.get() else { return false };
+        let Some(returned) = past.recall(ticket.hash) else { return false };
+        let Some(budget) = member.headers.budget().filter(|_| evictor.drought.is_on()) else {
+            return true;
+        };
+        let window = evictor.window.lock().cost();
+        let is_free = budget.taken() <= budget.bound() || budget.taken() <= window;
+        if is_free || past.share.is_exceeded(window, budget.bound()) {
+            return true;
+        }
+        let search = (Search::Weak, &past.ghost);
+        let has_gone = Dropped::after(|dropped| {
+            let mut look = || self.turn_hand((member, evictor, Some(ticket)), search, dropped);
+            (0..RETURN_LOOKS).any(|_| look())
+        });
+        if !has_gone {
+            past.turn_down(returned);
+        }
+        has_gone
     }
 
     /// Evicts an entry, or takes a step towards it. Whether there may be another one.
@@ -235,7 +263,7 @@ impl<V: Value + ?Sized> Roster<V> {
                     ticket
                 }
             };
-            self.decide(member, (&past.ghost, &ticket), dropped);
+            self.decide((member, evictor), (&past.ghost, &ticket), dropped);
             true
         })
     }
@@ -243,7 +271,7 @@ impl<V: Value + ?Sized> Roster<V> {
     /// Decides about the entry of a ticket.
     fn decide(
         &self,
-        member: &Member<V>,
+        (member, evictor): (&Member<V>, &Evictor),
         (ghost, ticket): (&Ghost, &Ticket),
         dropped: &mut Dropped<V>,
     ) {
@@ -256,8 +284,13 @@ impl<V: Value + ?Sized> Roster<V> {
         let mut hold = member.headers.get(ticket.slot).lock();
         let decided = hold.decide(ticket, &mut context);
         member.release(ticket.slot, hold);
-        if decided == Decided::Evicted {
-            ghost.remember(ticket.hash);
+        match decided {
+            Decided::Kept => evictor.drought.end(),
+            Decided::Evicted => {
+                evictor.drought.go_on();
+                ghost.remember(ticket.hash);
+            }
+            Decided::Stale | Decided::Expired => {}
         }
     }
 

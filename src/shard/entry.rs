@@ -481,7 +481,7 @@ mod tests {
         entry.keep(Kept::until(u64::MAX));
         let standing = Standing::entered(Entrance::Window { serial: 0x7ff });
         entry.set_standing(standing);
-        for marks in [1, 2, 3, 3] {
+        for marks in [1, 2, 2] {
             entry.touch(Hit::Mark, &now);
             let standing = entry.standing();
             assert!(standing.awaits(0x7ff) && standing.is_fresh());

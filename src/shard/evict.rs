@@ -124,7 +124,7 @@ impl<V: Value + ?Sized> Shard<V> {
                     continue;
                 }
                 if stays(entry, search) {
-                    if search == Search::Stale {
+                    if search.is_of_one() {
                         aside.hand = bucket + 1;
                         return Turn::Spared;
                     }
@@ -190,7 +190,7 @@ fn waits<V: Value + ?Sized>(entry: &Entry<V>, entering: Option<&Ticket>) -> bool
 fn stays<V: Value + ?Sized>(entry: &Entry<V>, search: Search) -> bool {
     let standing = entry.standing();
     let stays = match search {
-        Search::Unmarked => standing.marks() > 0,
+        Search::Unmarked | Search::Weak => standing.marks() > 0,
         Search::Stale => standing.is_fresh(),
         Search::Any => false,
     };

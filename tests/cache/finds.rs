@@ -30,6 +30,16 @@ fn entries_that_nobody_asks_for_any_more_give_way_to_a_loop_longer_than_the_cach
 }
 
 #[test]
+fn most_of_a_loop_stays_that_is_a_little_longer_than_the_cache() -> Tested {
+    let cache = Cache::<[u8]>::new(1_000);
+    let rounds: Result<Vec<_>, _> = (0..60).map(|_| found(&cache, 0..1_100)).collect();
+    // A thousand can be found in each.
+    let late = &rounds?[40..];
+    assert!(late.iter().all(|&found| found >= 980), "{late:?}");
+    Ok(())
+}
+
+#[test]
 fn keys_that_come_again_once_within_the_length_of_the_cache_are_found() -> Tested {
     let cache = Cache::<[u8]>::new(200);
     let again = |keys: std::ops::Range<u32>| keys.flat_map(|key| [key, key - 60]);

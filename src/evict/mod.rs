@@ -12,8 +12,8 @@
 //!   loop needs.
 //! - Not so in a [`Drought`], while the window loses one entry after the other and finds none to
 //!   keep, as in a loop: what comes back then is worth no more than what would have to go for it.
-//!   It becomes a main entry only where the window gives way for it, or where one of the next
-//!   [`RETURN_LOOKS`] main entries has no mark.
+//!   It becomes a main entry only where there is room, where the window gives way for it, or where
+//!   one of the next [`RETURN_LOOKS`] main entries has no mark.
 //! - The window begins with [`WINDOW_PERCENT`] of the room. Its share grows by a step when a key
 //!   comes back that it has just lost, and shrinks by one when main has just lost it: so much would
 //!   a little more room have been worth on either side.
@@ -66,7 +66,7 @@ const GHOSTS_FOR_TWO: u64 = 3;
 
 /// So many entries of the window are decided about in a row before a hand looks at a main entry.
 /// Main entries that are hit at least once in so many rounds of the window's losses through the
-/// room stay: those of loops up to about as many times as long as the room.
+/// room stay: those of loops up to about as many times as long as the room, if nothing comes back.
 pub(crate) const WINDOW_STREAK: u32 = 32;
 
 /// So many main entries are looked at in a drought for one that has no mark, when a key comes back.

@@ -41,8 +41,8 @@ impl Past {
         }
     }
 
-    /// The key is worth no more than the main entries that would have to make room for it: that it
-    /// came back speaks for more of them as much as for a larger window. A little more, because
+    /// Such a key is worth no more than the main entries that would have to make room for it: that
+    /// it came back speaks for more of them as much as for a larger window. A little more, because
     /// the window keeps nothing: else its share would stay whatever it was when the drought began.
     pub(crate) fn turn_down(&self, returned: Returned) {
         if returned.just {
@@ -70,7 +70,7 @@ mod tests {
     /// Whether the window's share has grown, or shrunk, by the coming back of a key.
     #[track_caller]
     fn check(lose: impl Fn(&Ghost), admitted: bool, grown: i32) {
-        let past = Past::new(20);
+        let past = Past::new(100);
         let most = |past: &Past| (0..10_000).position(|cost| past.share.is_exceeded(cost, 10_000));
         let before = most(&past);
         lose(&past.ghost);

@@ -7,7 +7,11 @@ use crate::evict::Ticket;
 /// So many tickets lie in one piece: 6 KiB.
 const PIECE: usize = 256;
 
-/// A queue that takes as much memory as its tickets do, and three pieces more at most.
+/// The array of pieces does not become shorter than that.
+const PIECES_MIN: usize = 16;
+
+/// A queue that takes as much memory as its tickets do, and three pieces more at most, but for 24
+/// bytes a piece.
 ///
 /// One that lies in a single array grows by copying all of it, while whoever has just made an entry
 /// waits for its lock, and then has room for twice as many.
@@ -65,7 +69,7 @@ impl Queue {
             piece
         });
         // Of a queue that was long it would keep that length.
-        if self.pieces.len() < self.pieces.capacity() / 4 {
+        if self.pieces.capacity() > PIECES_MIN && self.pieces.len() < self.pieces.capacity() / 4 {
             self.pieces.shrink_to(self.pieces.len() * 2);
         }
     }
@@ -106,11 +110,15 @@ mod tests {
                 assert_eq!(queue.pop(), model.pop_front());
             }
             assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.is_empty()));
-            let others = random.usize(..2 * PIECE);
+            let others = random.usize(..=model.len());
             assert_eq!(queue.get(others), model.get(others));
             assert!(room(&queue) <= model.len() + 3 * PIECE, "{} in {}", model.len(), room(&queue));
             let pieces = queue.pieces.capacity();
-            assert!(pieces <= 4 * queue.pieces.len() + 8, "{pieces} for {}", queue.pieces.len());
+            assert!(
+                pieces <= (4 * queue.pieces.len()).max(PIECES_MIN) + 4,
+                "{pieces} for {}",
+                queue.pieces.len()
+            );
         }
         assert!(model.len() < PIECE, "it ends when it has become short");
     }

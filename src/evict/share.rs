@@ -7,7 +7,8 @@ use crate::sync::Ordering;
 /// The whole room, as shares count.
 const WHOLE: u64 = 1 << 32;
 
-/// The least that the window may take, in percent: enough to see a key come again at once.
+/// The least that the window may take, in percent, or one entry if that is more: enough to see a
+/// key come again at once.
 const LEAST_PERCENT: u64 = 1;
 
 /// The most, in percent. What a hand meets for the second time it takes for a main entry, and it
@@ -29,18 +30,22 @@ const LITTLE: u64 = 4;
 pub(crate) struct Share {
     part: AtomicU64,
     step: AtomicU64,
+    least: AtomicU64,
 }
 
 impl Share {
     /// The share to begin with, in a room for about so many entries.
     pub(super) fn new(entries: u64) -> Self {
-        let part = AtomicU64::new(percent(WINDOW_PERCENT));
-        Self { part, step: AtomicU64::new(step(entries)) }
+        let (step, least) = (step(entries), least(entries));
+        let part = percent(WINDOW_PERCENT).max(least);
+        let [part, step, least] = [part, step, least].map(AtomicU64::new);
+        Self { part, step, least }
     }
 
     /// The room is for about so many entries by now.
     pub(super) fn fit(&self, entries: u64) {
         self.step.store(step(entries), Ordering::Relaxed);
+        self.least.store(least(entries), Ordering::Relaxed);
     }
 
     /// The window should have been larger.
@@ -62,7 +67,7 @@ impl Share {
 
     fn shrink_by(&self, step: u64) {
         let less = self.part.load(Ordering::Relaxed).saturating_sub(step);
-        self.part.store(less.max(percent(LEAST_PERCENT)), Ordering::Relaxed);
+        self.part.store(less.max(self.least.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
     /// Whether a window that takes so much takes more than its share of the room.
@@ -75,6 +80,12 @@ impl Share {
 /// A step in a room for about so many entries.
 fn step(entries: u64) -> u64 {
     WALK / entries.max(1).isqrt()
+}
+
+/// The least share of a room for about so many entries.
+fn least(entries: u64) -> u64 {
+    let entry = WHOLE.div_ceil(entries.max(1));
+    entry.clamp(percent(LEAST_PERCENT), percent(MOST_PERCENT))
 }
 
 const fn percent(percent: u64) -> u64 {

@@ -26,6 +26,7 @@ use crate::shard::prefetch_read;
 use crate::slot::Slot;
 use crate::sync::AtomicU64;
 use crate::sync::CachePadded;
+use crate::sync::EvictingScope;
 use crate::sync::Mutex;
 use crate::sync::OnceLock;
 use crate::sync::Ordering;
@@ -183,10 +184,10 @@ impl Evictor {
 }
 
 impl<V: Value + ?Sized> Roster<V> {
-    /// Makes room for an entry that has just come in, and gives it a ticket of the window; one that
-    /// the window has lost not long ago becomes a main entry.
+    /// Makes room for an entry that has just come in, and gives it a ticket of the window, or makes
+    /// it a main entry if it wins a place.
     pub(super) fn enter(&self, (member, evictor): (&Member<V>, &Evictor), ticket: Ticket) {
-        if self.is_welcome((member, evictor), &ticket) {
+        if self.wins_place((member, evictor), &ticket) {
             self.make_room(member, None);
             member.headers.get(ticket.slot).lock().admit(&ticket);
             return;
@@ -206,28 +207,35 @@ impl<V: Value + ?Sized> Roster<V> {
         }
     }
 
-    /// Whether what comes in becomes a main entry: it comes back, and it is not a drought, or there
-    /// is room, or the window gives way for it, or a main entry that nobody uses.
-    fn is_welcome(&self, (member, evictor): (&Member<V>, &Evictor), ticket: &Ticket) -> bool {
+    /// Whether what comes in becomes a main entry: it comes back, and if that is in a drought, the
+    /// window gives way for it, or main entries that nobody uses do. Those are gone then.
+    fn wins_place(&self, (member, evictor): (&Member<V>, &Evictor), ticket: &Ticket) -> bool {
         let Some(past) = evictor.past.get() else { return false };
         let Some(returned) = past.recall(ticket.hash) else { return false };
-        let Some(budget) = member.headers.budget().filter(|_| evictor.drought.is_on()) else {
-            return true;
-        };
-        let window = evictor.window.lock().cost();
-        let is_free = budget.taken() <= budget.bound() || budget.taken() <= window;
-        if is_free || past.share.is_exceeded(window, budget.bound()) {
+        if !evictor.drought.is_on() {
             return true;
         }
-        let search = (Search::Weak, &past.ghost);
-        let has_gone = Dropped::after(|dropped| {
-            let mut look = || self.turn_hand((member, evictor, Some(ticket)), search, dropped);
-            (0..RETURN_LOOKS).any(|_| look())
-        });
-        if !has_gone {
+        let Some(budget) = member.headers.budget() else { return true };
+        let window = evictor.window.lock().cost();
+        let has_main = budget.taken() > window.saturating_add(ticket.cost);
+        if !has_main || past.share.is_exceeded(window, budget.bound()) {
+            return true;
+        }
+        // A value that writes here when it is dropped leaves it to the loop that evicted it.
+        let Some(_scope) = EvictingScope::enter(budget) else { return false };
+        let mut looks = 0;
+        while budget.is_exceeded() && looks < RETURN_LOOKS {
+            let has_gone = Dropped::after(|dropped| {
+                let search = (Search::Weak, &past.ghost);
+                self.turn_hand((member, evictor, Some(ticket)), search, dropped)
+            });
+            looks = if has_gone { 0 } else { looks + 1 };
+        }
+        let wins = !budget.is_exceeded();
+        if !wins {
             past.turn_down(returned);
         }
-        has_gone
+        wins
     }
 
     /// Evicts an entry, or takes a step towards it. Whether there may be another one.
@@ -285,9 +293,9 @@ impl<V: Value + ?Sized> Roster<V> {
         let decided = hold.decide(ticket, &mut context);
         member.release(ticket.slot, hold);
         match decided {
-            Decided::Kept => evictor.drought.end(),
+            Decided::Kept => evictor.drought.kept(),
             Decided::Evicted => {
-                evictor.drought.go_on();
+                evictor.drought.lost();
                 ghost.remember(ticket.hash);
             }
             Decided::Stale | Decided::Expired => {}
@@ -314,8 +322,9 @@ impl<V: Value + ?Sized> Roster<V> {
         dropped: &mut Dropped<V>,
     ) -> bool {
         let mut hand = evictor.hands.take();
+        let most = if search.is_of_one() { 1 } else { EVICT_ROUNDS_MAX };
         let mut rounds = 0;
-        while rounds <= EVICT_ROUNDS_MAX {
+        while rounds <= most {
             let now = self.now();
             let mut context = Context::new(&now, &self.hasher, dropped);
             let search = if rounds < EVICT_ROUNDS_MAX { search } else { Search::Any };

@@ -120,7 +120,7 @@ impl<V: Value + ?Sized> Shard<V> {
             let entry = found.get();
             let has_expired = context.now.is_past(entry.deadline());
             if !has_expired && search != Search::Any {
-                if waits(entry, entering) {
+                if waits(entry, search, entering) {
                     continue;
                 }
                 if stays(entry, search) {
@@ -173,14 +173,17 @@ impl<V: Value + ?Sized> Shard<V> {
     }
 }
 
-/// Whether an entry is in the window, and no hand has met it there before, or has just entered.
-fn waits<V: Value + ?Sized>(entry: &Entry<V>, entering: Option<&Ticket>) -> bool {
+/// Whether an entry is in the window, and no hand has met it there before, or has just entered. A
+/// hand that is after one main entry comes round too fast to count as one that has met it.
+fn waits<V: Value + ?Sized>(entry: &Entry<V>, search: Search, entering: Option<&Ticket>) -> bool {
     let standing = entry.standing();
     if entering.is_some_and(|ticket| standing.awaits(ticket.serial)) {
         return true;
     }
     let met = if standing.is_in_window() { standing.met_in_window() } else { None };
-    if let Some(met) = met {
+    if let Some(met) = met
+        && !search.is_of_one()
+    {
         entry.set_standing(met);
     }
     met.is_some()

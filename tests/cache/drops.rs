@@ -1,6 +1,7 @@
 //! Values that do something when the cache lets go of them: they are dropped once, they may write
 //! into caches, and they may panic.
 
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,6 +101,48 @@ fn values_of_two_caches_may_write_into_each_other() {
         }
         while caches.iter().any(|cache| cache.clear().expect("an open cache") > 0) {}
         assert_eq!(written.load(Ordering::Relaxed), 2 * CAPACITY);
+    });
+}
+
+/// How many names are brought back.
+const LOST: usize = 25_000;
+
+fn lost(number: usize) -> String {
+    format!("lost:{number}")
+}
+
+/// A value that writes the next name that is not there when it is dropped, up to the last one.
+fn brings_back(cache: &Cache<OnDrop>, next: &Arc<AtomicUsize>) -> OnDrop {
+    let (cache, next) = (cache.clone(), Arc::clone(next));
+    OnDrop::new(move || {
+        let mut numbers = iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let is_there = |number| cache.contains_key(lost(number)).expect("no token is held");
+        let absent = numbers.find(|&number| number >= LOST || !is_there(number));
+        if let Some(number) = absent.filter(|&number| number < LOST) {
+            cache.insert(lost(number), brings_back(&cache, &next)).expect("no token is held");
+        }
+    })
+}
+
+/// What comes back in a drought looks for a main entry that may go, before room is made for it.
+#[test]
+fn values_that_bring_back_what_was_lost_do_not_evict_each_other_one_within_the_other() {
+    const CAPACITY: usize = 2 * LOST;
+    watched("what comes back", || {
+        let cache = Cache::<OnDrop>::new(CAPACITY as u64);
+        // Nothing is brought back before all of it has gone through the window.
+        let next = Arc::new(AtomicUsize::new(LOST));
+        let fillers = (0..CAPACITY / 10).map(|number| format!("filler:{number}"));
+        let names = (0..CAPACITY).map(|number| format!("k:{number}"));
+        for name in names.chain((0..LOST).map(lost)).chain(fillers) {
+            cache.insert(name, brings_back(&cache, &next)).expect("an open cache");
+        }
+        next.store(0, Ordering::Relaxed);
+        (0..10).for_each(|_| drop(brings_back(&cache, &next)));
+        assert_eq!(cache.len(), Ok(CAPACITY));
+        let brought_back = next.load(Ordering::Relaxed);
+        assert!(brought_back >= LOST, "{brought_back} have brought each other back");
+        while cache.clear().expect("an open cache") > 0 {}
     });
 }
 

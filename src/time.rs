@@ -62,6 +62,17 @@ pub(crate) fn nanos_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
 }
 
+/// A clock that stands still at this time.
+#[cfg(test)]
+pub(crate) struct Still(pub(crate) u64);
+
+#[cfg(test)]
+impl Clock for Still {
+    fn nanos(&self) -> u64 {
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -293,19 +293,11 @@ mod tests {
     use super::*;
     use crate::evict::Entrance;
     use crate::limits::KEY_BYTES_MAX;
-    use crate::time::Clock;
+    use crate::time::Still;
 
     const DEADLINE: u64 = 77;
 
     /// A clock that stands at 7.
-    struct Seven;
-
-    impl Clock for Seven {
-        fn nanos(&self) -> u64 {
-            7
-        }
-    }
-
     #[track_caller]
     fn check_head<V: Value + ?Sized>(entry: &Entry<V>, key: &[u8]) {
         assert_eq!(entry.key(), key);
@@ -476,7 +468,7 @@ mod tests {
 
     #[test]
     fn deadline_and_standing_are_kept_apart() {
-        let now = Now::new(&Seven);
+        let now = Now::new(&Still(7));
         let mut entry = bytes(b"value");
         entry.keep(Kept::until(u64::MAX));
         let standing = Standing::entered(Entrance::Window { serial: 0x7ff });
@@ -494,7 +486,7 @@ mod tests {
 
     #[test]
     fn what_few_entries_have_lies_behind_any_value_and_is_kept_apart() {
-        let now = Now::new(&Seven);
+        let now = Now::new(&Still(7));
         let kept = Kept::until(90).unless_idle(10, &now).weighing(5);
         for len in 0..40 {
             let value = vec![0xff; len];
@@ -515,7 +507,7 @@ mod tests {
 
     #[test]
     fn a_hit_puts_off_the_end_of_what_expires_unread_and_of_nothing_else() {
-        let now = Now::new(&Seven);
+        let now = Now::new(&Still(7));
         for (expires, idle, before, after) in
             [(90, 10, 9, 17), (12, 10, 9, 12), (90, NEVER, 90, 90), (NEVER, u64::MAX - 1, 9, NEVER)]
         {

@@ -110,8 +110,8 @@ mod tests {
     use crate::shard::Kept;
     use crate::shard::Key;
     use crate::shard::KeyHasher;
-    use crate::time::Clock;
     use crate::time::Now;
+    use crate::time::Still;
 
     /// How many holds a pass over the table takes.
     const HOLDS: usize = 8;
@@ -130,14 +130,6 @@ mod tests {
 
     /// No deadline is farther ahead.
     const FAR: u64 = 1_000_000_000_000;
-
-    struct Zero;
-
-    impl Clock for Zero {
-        fn nanos(&self) -> u64 {
-            0
-        }
-    }
 
     /// A shard that is swept now and then.
     struct Rig {
@@ -200,7 +192,7 @@ mod tests {
         fn thin_out(&mut self, left: usize) {
             let mut keys: Vec<u64> = self.shard.iter().map(|entry| *entry.value()).collect();
             self.random.shuffle(&mut keys);
-            let now = Now::new(&Zero);
+            let now = Now::new(&Still(0));
             let (hasher, dropped) = (&self.hasher, &mut self.dropped);
             let mut context = Context::new(&now, hasher, dropped);
             for key in keys.into_iter().skip(left) {

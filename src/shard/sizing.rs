@@ -93,17 +93,9 @@ mod tests {
     use crate::shard::Samples;
     use crate::shard::Sweep;
     use crate::shard::Walk;
-    use crate::time::Clock;
     use crate::time::NEVER;
     use crate::time::Now;
-
-    struct Zero;
-
-    impl Clock for Zero {
-        fn nanos(&self) -> u64 {
-            0
-        }
-    }
+    use crate::time::Still;
 
     /// A shard with the keys 0, 1, 2 and so on, which expire one nanosecond after the other.
     struct Rig {
@@ -132,7 +124,7 @@ mod tests {
         }
 
         fn remove(&mut self, keys: impl Iterator<Item = u64>) {
-            let now = Now::new(&Zero);
+            let now = Now::new(&Still(0));
             let mut context = Context::new(&now, &self.hasher, &mut self.dropped);
             for key in keys {
                 let bytes = key.to_le_bytes();
@@ -158,7 +150,7 @@ mod tests {
 
         #[track_caller]
         fn check_finds(&self, keys: u64) {
-            let now = Now::new(&Zero);
+            let now = Now::new(&Still(0));
             for key in 0..keys {
                 let bytes = key.to_le_bytes();
                 let key = Key::new(&bytes, &self.hasher).expect("a short key");
@@ -231,7 +223,7 @@ mod tests {
     fn samples_that_are_half_taken_miss_no_entry_of_a_table_that_is_halved() {
         let choice = Choice { by: By::Deadline, spares_lasting: true };
         let judge = Judge { choice, fine: 0, coarse: 0, drawn: 0 };
-        let now = Now::new(&Zero);
+        let now = Now::new(&Still(0));
         let mut halved = 0;
         for seed in 0..64 {
             let mut rig = Rig::seeded(seed, 800, 300);

@@ -489,19 +489,11 @@ fn put_anew<V: Value + ?Sized>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Clock;
-
-    struct Zero;
-
-    impl Clock for Zero {
-        fn nanos(&self) -> u64 {
-            0
-        }
-    }
+    use crate::time::Still;
 
     #[test]
     fn a_key_is_found_however_often_its_table_has_grown() {
-        let (hasher, now) = (KeyHasher::seeded(1), Now::new(&Zero));
+        let (hasher, now) = (KeyHasher::seeded(1), Now::new(&Still(0)));
         let mut shard = Shard::<u64>::default();
         let names: Vec<_> = (0..2_000_u64).map(u64::to_le_bytes).collect();
         let keys = Key::all(&names, &hasher).expect("short keys");
